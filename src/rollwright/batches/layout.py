@@ -1,0 +1,134 @@
+"""The shapes a batch takes on its way from trajectories to gradients, and what comes back.
+
+    members ──plan──► StepBatch ──minibatches──► UpdatePlan ──cut──► MicroBatch ──learner──► UpdateOutcome ──► receipts
+
+All per-token arrays of a `StepBatch` have its T packed tokens: row r (one branch) is
+`row_offsets[r]:row_offsets[r + 1]`; entry t belongs to token t itself, so `behavior[t]` scores `token_ids[t]`.
+A micro-batch is a copy of whole rows; `token_index` says where its tokens stand in the step's stream.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rollwright.record.trajectory import ScoredTrajectory
+
+__all__ = ["BatchRow", "MicroBatch", "StepBatch", "UpdateOutcome", "UpdatePlan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BatchRow:
+    """One branch of one member: a training sequence."""
+
+    member: int
+    """Index in `StepBatch.members`."""
+    segments: tuple[int, ...]
+    """The path from root to leaf, segment numbers of the trajectory."""
+    withheld: str | None
+    """Why the row leaves numerator and denominator (unscored, truncated, stale, rejected); None: it stays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepBatch:
+    """Whole groups laid out on the host, with credit; rows sorted by (group_id, slot, attempt, leaf segment)."""
+
+    step: int
+    model: str
+    members: tuple[ScoredTrajectory, ...]
+    rows: tuple[BatchRow, ...]
+    row_offsets: NDArray[np.int64]
+    """(R + 1,)"""
+    token_ids: NDArray[np.int32]
+    segment_ids: NDArray[np.int32]
+    """(T,) the segment of the trajectory that each token stands in."""
+    acts: NDArray[np.bool_]
+    """(T,) True on every eligible token of the branch: what credit sees."""
+    action_mask: NDArray[np.bool_]
+    """(T,) True on eligible tokens in the first row that holds them: what is trained. A subset of `acts`."""
+    behavior: NDArray[np.float32]
+    """(T,) nats; NaN where nothing was sampled (demonstrations included)."""
+    policy_versions: NDArray[np.int32]
+    """(T,) -1 where nothing was sampled."""
+    temperature: NDArray[np.float32]
+    """(T,) of the segment's sampling; 1 elsewhere."""
+    advantages: NDArray[np.float64]
+    """(T,) 0 outside `acts`."""
+    value_targets: NDArray[np.float64] | None
+    untrained: Mapping[int, str]
+    """Row to reason (zero_contrast, unscored, …), from credit and from withholding."""
+    eligible: frozenset[tuple[str, str | None]]
+    """(origin, policy) pairs that this batch trains."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UpdatePlan:
+    """The rows of one optimizer step, with the weights of all of them made at once."""
+
+    batch: StepBatch
+    update: int
+    rows: tuple[int, ...]
+    token_weights: Mapping[str, NDArray[np.float64]]
+    """Component to (T,) weights over the step's stream, 0 outside these rows' trained tokens; final scale included."""
+    weight_sums: Mapping[str, float]
+    """Component to the sum that closed form over row lengths gives: the metric `weight_sum`."""
+    denominators: Mapping[str, float]
+    """Component to N, B or B·L, as the named denominator has it: the metric `denominator`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MicroBatch:
+    """Whole rows of an update, packed without padding, as tensors on the learner's device."""
+
+    token_ids: Tensor
+    """(t,) int64"""
+    position_ids: Tensor
+    """(t,) int64, from 0 in every row."""
+    row_offsets: Tensor
+    """(r + 1,) int64"""
+    action_mask: Tensor
+    """(t,) bool; the first token of a row is never True (nothing predicts it)."""
+    advantages: Tensor
+    """(t,) float32"""
+    temperature: Tensor
+    """(t,) float32"""
+    behavior: Tensor
+    """(t,) float32; NaN where nothing was sampled."""
+    policy_versions: Tensor
+    """(t,) int32"""
+    token_weights: Mapping[str, Tensor]
+    """Component to (t,) float64."""
+    value_targets: Tensor | None
+    token_index: Tensor
+    """(t,) int64, place of each token in the step's stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UpdateOutcome:
+    """What the learner computed in one update, per token of the step's stream (NaN or 0 where it computed nothing)."""
+
+    update: int
+    proximal: NDArray[np.float32] | None
+    """(T,) None: the objective runs in bypass mode."""
+    current: NDArray[np.float32] | None
+    """(T,) None: equal to proximal, bit for bit (one update a step)."""
+    reference: NDArray[np.float32] | None
+    entropy: NDArray[np.float32] | None
+    """(T,) nats, full vocabulary, at the segment's temperature."""
+    correction: NDArray[np.float32] | None
+    """(T,) detached; None: 1 everywhere."""
+    keep: NDArray[np.bool_]
+    """(T,) True where the token stayed in the numerator."""
+    flags: NDArray[np.uint16]
+    """(T,) bits of `record.rows.Flag`."""
+    token_losses: Mapping[str, NDArray[np.float64]]
+    """Component to (T,) weighted loss terms; their sum over components and tokens is `loss`."""
+    loss: float
+    grad_norm: float
+    """Before clipping."""
+    learning_rate: float
+    is_applied: bool
+    """False where the update was skipped (no trainable token, non-finite gradient)."""
+    skipped_reason: str | None
