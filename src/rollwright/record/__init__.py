@@ -8,12 +8,6 @@ from rollwright.record.arrays import (
     ids,
     logprobs,
 )
-from rollwright.record.errors import (
-    EngineLostError,
-    EnvironmentBrokenError,
-    NotSnapshottableError,
-    RecordError,
-)
 from rollwright.record.engine import (
     Capabilities,
     Chunk,
@@ -40,23 +34,11 @@ from rollwright.record.environment import (
     ToolRequest,
     ToolResult,
 )
-from rollwright.record.verifier import (
-    GradingError,
-    Passage,
-    Scope,
-    Span,
-    Submission,
-    Verdict,
-    Verifier,
-)
-from rollwright.record.seeds import (
-    canonical_json,
-    digest,
-    episode_seed,
-    evaluation_episode_seed,
-    evaluation_reset_seed,
-    reset_seed,
-    seed_of,
+from rollwright.record.errors import (
+    EngineLostError,
+    EnvironmentBrokenError,
+    NotSnapshottableError,
+    RecordError,
 )
 from rollwright.record.rows import (
     ORIGINS,
@@ -73,6 +55,15 @@ from rollwright.record.rows import (
     TokenSpan,
     ToolCall,
 )
+from rollwright.record.seeds import (
+    canonical_json,
+    digest,
+    episode_seed,
+    evaluation_episode_seed,
+    evaluation_reset_seed,
+    reset_seed,
+    seed_of,
+)
 from rollwright.record.trajectory import (
     FailureClass,
     Group,
@@ -86,6 +77,15 @@ from rollwright.record.trajectory import (
     context_segments,
     is_eligible,
     trajectory_id_of,
+)
+from rollwright.record.verifier import (
+    GradingError,
+    Passage,
+    Scope,
+    Span,
+    Submission,
+    Verdict,
+    Verifier,
 )
 
 __all__ = [

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from rollwright.record.environment import NamedValue, Task
+from rollwright.record.environment import Task
 from rollwright.record.errors import RecordError
 from rollwright.record.rows import Segment, ToolCall
 from rollwright.record.verifier import Verdict
@@ -125,7 +125,8 @@ class Trajectory:
                 due = ends[segment.parent]
             else:
                 raise RecordError(
-                    f"{self.trajectory_id}: segment {index} has parent {segment.parent}; a parent is an earlier segment."
+                    f"{self.trajectory_id}: segment {index} has parent {segment.parent}; a parent "
+                    "is an earlier segment."
                 )
             if segment.start != due:
                 raise RecordError(
@@ -183,7 +184,8 @@ class Group:
         if slots != sorted(set(slots)) or any(m.trajectory.group_id != self.group_id for m in self.members):
             raise RecordError(
                 f"group {self.group_id} has members of slots {slots} and groups "
-                f"{sorted({m.trajectory.group_id for m in self.members})}; it holds one member a slot, in order, of its own."
+                f"{sorted({m.trajectory.group_id for m in self.members})}; it holds one member a slot, in order, of "
+                "its own."
             )
 
 
