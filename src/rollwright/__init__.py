@@ -1,0 +1,1 @@
+"""Reinforcement learning of language-model agents, with a receipt for every gradient."""
