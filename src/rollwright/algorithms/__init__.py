@@ -1,0 +1,1 @@
+"""Pure mathematics on tensors: credit, ratios, surrogates, denominators, regularizers. Imports nothing of ours."""

@@ -1,0 +1,251 @@
+"""Denominators as per-token weights, made once on all rows of an update (M72 to M76), and the rule of M80.
+
+Each is a frozen record: called, it gives weights; its closed form says what they sum to, from row lengths alone, so
+that an audit can find a wrong weight. A row without trained tokens is not counted anywhere (E3). Under `kept`, tokens
+that a correction cut weigh 0 and leave the counts; under `structural` they stay in both.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rollwright.algorithms.errors import ObjectiveError
+from rollwright.algorithms.objective import Counting, CreditInputs, RowLengths, WeightFn
+
+__all__ = [
+    "FixedLength",
+    "PromptMean",
+    "PromptTokenMean",
+    "ResponseMean",
+    "SequenceSum",
+    "TokenMean",
+    "row_lengths",
+]
+
+
+def row_lengths(inputs: CreditInputs, keep: Tensor | None) -> RowLengths:
+    """Count the tokens of each row that a denominator counts.
+
+    Args:
+        inputs: rows of an update; `row_offsets` (R + 1,) int64 into its N trained tokens.
+        keep: (N,) bool under `kept`; None counts every trained token.
+
+    Returns:
+        The counts, (R,) int64, beside the indices of the rows.
+    """
+    if keep is None:
+        counts = inputs.row_offsets.diff()
+    else:
+        running = torch.cat([inputs.row_offsets.new_zeros(1), keep.to(torch.int64).cumsum(0)])
+        counts = running[inputs.row_offsets].diff()
+    return RowLengths(
+        num_tokens=counts,
+        group_index=inputs.group_index,
+        source_index=inputs.source_index,
+        episode_index=inputs.episode_index,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenMean:
+    """Every trained token of the update weighs 1/N (M73, DAPO): long rows have more mass."""
+
+    counting: Counting = "structural"
+
+    @property
+    def name(self) -> str:
+        """The name in recipes and receipts."""
+        return "token_mean"
+
+    def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
+        """(N,) float64: 1/N."""
+        rows = _counted(self, inputs, keep)
+        return _spread(inputs, keep, _reciprocal(rows.num_tokens.sum()).expand(len(rows.num_tokens)))
+
+    def weight_sum(self, rows: RowLengths) -> float:
+        """1, or 0 without tokens."""
+        return 1.0 if _num_tokens(rows) else 0.0
+
+    def denominator(self, rows: RowLengths) -> float:
+        """N, trained tokens."""
+        return float(_num_tokens(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseMean:
+    """Every row weighs 1/B, shared evenly by its tokens (M72, GRPO): long wrong answers are diluted."""
+
+    counting: Counting = "structural"
+
+    @property
+    def name(self) -> str:
+        """The name in recipes and receipts."""
+        return "response_mean"
+
+    def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
+        """(N,) float64: 1/(B·n_i), B counting rows with tokens."""
+        rows = _counted(self, inputs, keep)
+        return _spread(inputs, keep, _reciprocal(rows.num_tokens * _num_rows(rows)))
+
+    def weight_sum(self, rows: RowLengths) -> float:
+        """1, or 0 without tokens."""
+        return 1.0 if _num_tokens(rows) else 0.0
+
+    def denominator(self, rows: RowLengths) -> float:
+        """B, rows with tokens."""
+        return float(_num_rows(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedLength:
+    """Every trained token weighs 1/(B·L) with L a constant of the recipe, never a padded width (M74, Dr.GRPO)."""
+
+    length: int
+    """L, tokens."""
+    counting: Counting = "structural"
+
+    def __post_init__(self) -> None:
+        """Refuse a length that cannot divide."""
+        if self.length < 1:
+            raise ObjectiveError(f"fixed_length has length {self.length}; it needs the longest response, at least 1.")
+
+    @property
+    def name(self) -> str:
+        """The name in recipes and receipts."""
+        return "fixed_length"
+
+    def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
+        """(N,) float64: 1/(B·L), B counting rows with tokens."""
+        rows = _counted(self, inputs, keep)
+        return _spread(inputs, keep, _reciprocal(torch.full_like(rows.num_tokens, self.length * _num_rows(rows))))
+
+    def weight_sum(self, rows: RowLengths) -> float:
+        """N/(B·L)."""
+        return _num_tokens(rows) / (self.length * _num_rows(rows)) if _num_tokens(rows) else 0.0
+
+    def denominator(self, rows: RowLengths) -> float:
+        """B·L."""
+        return float(_num_rows(rows) * self.length)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceSum:
+    """Every trained token weighs 1/B (M75): the sum over a row, averaged over rows; the unbiased REINFORCE form."""
+
+    counting: Counting = "structural"
+
+    @property
+    def name(self) -> str:
+        """The name in recipes and receipts."""
+        return "sequence_sum"
+
+    def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
+        """(N,) float64: 1/B, B counting rows with tokens."""
+        rows = _counted(self, inputs, keep)
+        return _spread(inputs, keep, _reciprocal(torch.full_like(rows.num_tokens, _num_rows(rows))))
+
+    def weight_sum(self, rows: RowLengths) -> float:
+        """N/B."""
+        return _num_tokens(rows) / _num_rows(rows) if _num_tokens(rows) else 0.0
+
+    def denominator(self, rows: RowLengths) -> float:
+        """B, rows with tokens."""
+        return float(_num_rows(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMean:
+    """Every prompt weighs 1/P, shared by its rows and then by their tokens (M76, within=response)."""
+
+    counting: Counting = "structural"
+
+    @property
+    def name(self) -> str:
+        """The name in recipes and receipts."""
+        return "prompt_mean"
+
+    def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
+        """(N,) float64: 1/(P·G_g·n_i), G_g counting rows with tokens and P prompts with such a row."""
+        rows = _counted(self, inputs, keep)
+        siblings = _group_sum(rows, (rows.num_tokens > 0).to(torch.int64))
+        return _spread(inputs, keep, _reciprocal(rows.num_tokens * siblings * _num_prompts(rows)))
+
+    def weight_sum(self, rows: RowLengths) -> float:
+        """1, or 0 without tokens."""
+        return 1.0 if _num_tokens(rows) else 0.0
+
+    def denominator(self, rows: RowLengths) -> float:
+        """P, prompts with a trained token."""
+        return float(_num_prompts(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptTokenMean:
+    """Every prompt weighs 1/P, shared evenly by its tokens (M76, within=token)."""
+
+    counting: Counting = "structural"
+
+    @property
+    def name(self) -> str:
+        """The name in recipes and receipts."""
+        return "prompt_token_mean"
+
+    def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
+        """(N,) float64: 1/(P·N_g), P counting prompts with tokens."""
+        rows = _counted(self, inputs, keep)
+        return _spread(inputs, keep, _reciprocal(_group_sum(rows, rows.num_tokens) * _num_prompts(rows)))
+
+    def weight_sum(self, rows: RowLengths) -> float:
+        """1, or 0 without tokens."""
+        return 1.0 if _num_tokens(rows) else 0.0
+
+    def denominator(self, rows: RowLengths) -> float:
+        """P, prompts with a trained token."""
+        return float(_num_prompts(rows))
+
+
+def _counted(weights: WeightFn, inputs: CreditInputs, keep: Tensor | None) -> RowLengths:
+    """Row lengths under the rule of the denominator, which decides whether a keep mask is due."""
+    match weights.counting, keep:
+        case "structural", Tensor():
+            raise ObjectiveError(
+                f"{weights.name} counts structural tokens but was given a keep mask; pass None, or choose `kept`."
+            )
+        case "kept", None:
+            raise ObjectiveError(
+                f"{weights.name} counts kept tokens and needs the keep mask of the update; make it from behavior and "
+                "proximal before the weights."
+            )
+        case _:
+            return row_lengths(inputs, keep)
+
+
+def _spread(inputs: CreditInputs, keep: Tensor | None, per_row: Tensor) -> Tensor:
+    """(N,) from (R,) weights; 0 where a token was cut under `kept`."""
+    weights = per_row.repeat_interleave(inputs.row_offsets.diff())
+    return weights if keep is None else weights * keep
+
+
+def _reciprocal(counts: Tensor) -> Tensor:
+    """1/count in float64; 0 where the count is 0."""
+    exact = counts.to(torch.float64)
+    return torch.where(exact > 0, 1.0 / exact.clamp(min=1.0), exact.new_zeros(()))
+
+
+def _num_tokens(rows: RowLengths) -> int:
+    return int(rows.num_tokens.sum())
+
+
+def _num_rows(rows: RowLengths) -> int:
+    return int((rows.num_tokens > 0).sum())
+
+
+def _num_prompts(rows: RowLengths) -> int:
+    return len(rows.group_index[rows.num_tokens > 0].unique())
+
+
+def _group_sum(rows: RowLengths, counts: Tensor) -> Tensor:
+    """(R,) int64: each row's group total of (R,) `counts`."""
+    groups, place = rows.group_index.unique(return_inverse=True)
+    return counts.new_zeros(len(groups)).index_add(0, place, counts)[place]

@@ -1,0 +1,215 @@
+"""The seam of the mathematics: what an objective is made of, and the tensors its parts speak.
+
+    CreditInputs ──credit──► Credit ──planner scatters──► TokenStreams ──keep, ratio, correction, surrogate──► loss terms
+    CreditInputs ──weights──► per-token weights ──planner scatters──┘         └──regularizers──► loss terms
+
+R rows are branches of trajectories, sorted by (group, slot, attempt, leaf segment); `TokenStreams` hold all T packed
+tokens of a piece, `CreditInputs`, `Credit` and weights the N action tokens of the rows alone. Entry t of a stream is
+about token t itself. Log-probabilities are nats.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from torch import Tensor
+
+__all__ = [
+    "Controller",
+    "CorrectionFn",
+    "Counting",
+    "Credit",
+    "CreditFn",
+    "CreditInputs",
+    "Keep",
+    "KeepFn",
+    "Objective",
+    "RatioFn",
+    "Regularizer",
+    "RowLengths",
+    "Surrogate",
+    "SurrogateFn",
+    "TokenStreams",
+    "WeightFn",
+]
+
+Counting = Literal["structural", "kept"]
+"""Whether tokens cut by a correction stay in the denominator (`structural`) or leave it (`kept`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TokenStreams:
+    """A piece: whole rows, packed. A stream that is not needed is absent, never zero."""
+
+    row_offsets: Tensor
+    """(rows + 1,) int64; row r is `row_offsets[r]:row_offsets[r + 1]`."""
+    action_mask: Tensor
+    """(T,) bool, True on the tokens that are trained. What other streams hold elsewhere is never read."""
+    advantages: Tensor
+    """(T,) float, detached."""
+    token_weights: Tensor
+    """(T,) float64, of the main component, final scale included."""
+    policy_versions: Tensor
+    """(T,) int32, weights that sampled the token; -1 where nothing was sampled."""
+    logprobs: Mapping[str, Tensor]
+    """(T,) each: behavior, proximal, current, reference, teacher; current alone has the gradient."""
+    values: Mapping[str, Tensor]
+    """(T,) each: current, previous, target."""
+    entropy: Tensor | None = None
+    """(T,) nats, full vocabulary at the temperature of the segment; may have a gradient."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CreditInputs:
+    """Rows of whole groups on the host, float64, action tokens only."""
+
+    rewards: Tensor
+    """(R,) float64, verifier units; NaN where unscored."""
+    group_index: Tensor
+    """(R,) int64; equal values were dispatched together."""
+    source_index: Tensor
+    """(R,) int64, task source."""
+    episode_index: Tensor
+    """(R,) int64; rows of one trajectory are equal."""
+    row_offsets: Tensor
+    """(R + 1,) int64 into the N action tokens."""
+    is_truncated: Tensor
+    """(R,) bool; ended by a limit, not by the model or the environment."""
+    step_rewards: Tensor
+    """(N,) float64, rewards given on the way; 0 where none."""
+    turn_index: Tensor
+    """(N,) int64, turn of the token within its row."""
+    state_index: Tensor
+    """(N,) int64; equal values started from equal environment states; -1 unknown."""
+    logprobs: Mapping[str, Tensor]
+    """(N,) each."""
+    values: Mapping[str, Tensor]
+    """predicted (N,), bootstrap (R,)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Credit:
+    """What each action token is worth."""
+
+    advantages: Tensor
+    """(N,) float64; 0 in every untrained row."""
+    value_targets: Tensor | None
+    """(N,) float64."""
+    untrained: Mapping[int, str]
+    """Row to reason. `zero_contrast` rows stay in the denominators; `unscored` and `truncated` rows leave them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Keep:
+    """Which tokens stay in the numerator; made from behavior and proximal, before the weights."""
+
+    keep: Tensor
+    """(T,) bool, False outside the action mask."""
+    flags: Tensor
+    """(T,) int32 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Surrogate:
+    """What is maximised, before weight and correction."""
+
+    per_token: Tensor
+    """(T,)"""
+    flags: Tensor
+    """(T,) int32 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowLengths:
+    """All that a closed form of a denominator may look at."""
+
+    num_tokens: Tensor
+    """(R,) int64 trained tokens; under `kept` those that were kept."""
+    group_index: Tensor
+    """(R,) int64"""
+    source_index: Tensor
+    """(R,) int64"""
+    episode_index: Tensor
+    """(R,) int64"""
+
+
+class WeightFn(Protocol):
+    """A denominator: per-token weights, and the closed form that their sum is audited with."""
+
+    @property
+    def name(self) -> str:
+        """The name that a recipe writes and a receipt repeats."""
+        ...
+
+    @property
+    def counting(self) -> Counting:
+        """`kept`: the planner makes `keep` first and passes it; `structural`: it passes None."""
+        ...
+
+    def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
+        """(N,) float64 weights of the trained tokens; `keep` is (N,) bool under `kept`, else None."""
+        ...
+
+    def weight_sum(self, rows: RowLengths) -> float:
+        """What the weights sum to, computed from row lengths alone."""
+        ...
+
+    def denominator(self, rows: RowLengths) -> float:
+        """N, B, B·L or P, as the name has it; 0 where there is nothing to divide."""
+        ...
+
+
+CreditFn = Callable[[CreditInputs], Credit]
+KeepFn = Callable[[TokenStreams], Keep]
+RatioFn = Callable[[TokenStreams], Tensor]
+CorrectionFn = Callable[[TokenStreams], Tensor]
+"""(T,) detached weight."""
+SurrogateFn = Callable[[Tensor, TokenStreams], Surrogate]
+"""Takes the ratio itself, not its log."""
+
+
+class Controller(Protocol):
+    """A coefficient that follows a metric; its state is checkpointed."""
+
+    def observe(self, metrics: Mapping[str, float]) -> None:
+        """Take the metrics of an update that has happened."""
+        ...
+
+    def value(self) -> float:
+        """The coefficient of the next update."""
+        ...
+
+    def state(self) -> Mapping[str, float]:
+        """All that is needed to go on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regularizer:
+    """A term that is added to the loss: coefficient · weight · per-token value over action tokens."""
+
+    component: str
+    """Its name in receipts: kl, entropy, nll, …"""
+    coefficient: float | Controller
+    per_token: Callable[[TokenStreams], Tensor]
+    """(T,) to be minimised."""
+    weights: WeightFn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """A composition: credit, ratio, keep, correction, surrogate, weights and regularizers."""
+
+    name: str
+    credit: CreditFn
+    ratio: RatioFn
+    keep: KeepFn
+    correction: CorrectionFn
+    surrogate: SurrogateFn
+    weights: WeightFn
+    regularizers: tuple[Regularizer, ...]
+    needs: frozenset[str]
+    """Of proximal, reference, teacher, values, entropy: else not computed. `behavior`: the loss reads it, so a
+    token without it is a non-finite one."""
+    component: str = "policy_gradient"
+    """Name of the main term in receipts; `nll` for supervised learning."""
