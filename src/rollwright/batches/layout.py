@@ -8,7 +8,7 @@ A micro-batch is a copy of whole rows; `token_index` says where its tokens stand
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rollwright.record.trajectory import ScoredTrajectory
 
-__all__ = ["BatchRow", "MicroBatch", "StepBatch", "UpdateOutcome", "UpdatePlan"]
+__all__ = ["BatchRow", "MicroBatch", "StepBatch", "Support", "SupportTensors", "UpdateOutcome", "UpdatePlan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,8 +27,23 @@ class BatchRow:
     """Index in `StepBatch.members`."""
     segments: tuple[int, ...]
     """The path from root to leaf, segment numbers of the trajectory."""
+    owns: tuple[int, ...]
+    """Eligible segments that stand in this row, empty ones too: their receipts carry this row's number."""
+    stale_segments: tuple[int, ...]
+    """Of `owns`, those withheld alone for their age while the row stays."""
     withheld: str | None
     """Why the row leaves numerator and denominator (unscored, truncated, stale, rejected); None: it stays."""
+    lag: int
+    """(step - 1) - policy_version of the trajectory's oldest eligible token; 0 where nothing was sampled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Support:
+    """The token ids that each sampled token was drawn among, where the distribution was cut (M47)."""
+
+    offsets: NDArray[np.int64]
+    """(T + 1,) token t was drawn among `token_ids[offsets[t]:offsets[t + 1]]`; nothing there: the whole vocabulary."""
+    token_ids: NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,9 +60,9 @@ class StepBatch:
     segment_ids: NDArray[np.int32]
     """(T,) the segment of the trajectory that each token stands in."""
     acts: NDArray[np.bool_]
-    """(T,) True on every eligible token of the branch: what credit sees."""
+    """(T,) True on every eligible token of the branch but the row's first: what credit sees."""
     action_mask: NDArray[np.bool_]
-    """(T,) True on eligible tokens in the first row that holds them: what is trained. A subset of `acts`."""
+    """(T,) what is trained: True on eligible tokens in the one row they stand in, unless withheld. Within `acts`."""
     behavior: NDArray[np.float32]
     """(T,) nats; NaN where nothing was sampled (demonstrations included)."""
     policy_versions: NDArray[np.int32]
@@ -61,6 +76,12 @@ class StepBatch:
     """Row to reason (zero_contrast, unscored, …), from credit and from withholding."""
     eligible: frozenset[tuple[str, str | None]]
     """(origin, policy) pairs that this batch trains."""
+    scores: Mapping[str, NDArray[np.float32]] = field(default_factory=lambda: {})
+    """Streams made before the update, by name (reference, teacher, proximal, predicted): (T,), NaN where absent."""
+    support: Support | None = None
+    """None: every token was drawn from the whole vocabulary."""
+    routed_experts: NDArray[np.int32] | None = None
+    """(T, layers, k) experts that the engine chose, -1 where unknown; None: nothing to replay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,9 +100,21 @@ class UpdatePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SupportTensors:
+    """`Support` of a micro-batch, as tensors."""
+
+    offsets: Tensor
+    """(t + 1,) int64"""
+    token_ids: Tensor
+    """int64"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MicroBatch:
     """Whole rows of an update, packed without padding, as tensors on the learner's device."""
 
+    rows: tuple[int, ...]
+    """Their numbers in the step's batch."""
     token_ids: Tensor
     """(t,) int64"""
     position_ids: Tensor
@@ -89,9 +122,9 @@ class MicroBatch:
     row_offsets: Tensor
     """(r + 1,) int64"""
     action_mask: Tensor
-    """(t,) bool; the first token of a row is never True (nothing predicts it)."""
+    """(t,) bool; what is trained. The first token of a row is never True (nothing predicts it)."""
     advantages: Tensor
-    """(t,) float32"""
+    """(t,) float32; 0 outside `action_mask`."""
     temperature: Tensor
     """(t,) float32"""
     behavior: Tensor
@@ -103,6 +136,11 @@ class MicroBatch:
     value_targets: Tensor | None
     token_index: Tensor
     """(t,) int64, place of each token in the step's stream."""
+    scores: Mapping[str, Tensor] = field(default_factory=lambda: {})
+    """As in `StepBatch`: (t,) float32."""
+    support: SupportTensors | None = None
+    """Not None: log-probabilities are renormalised over it, or the learner refuses the batch."""
+    routed_experts: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
