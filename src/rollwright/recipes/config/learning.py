@@ -1,0 +1,117 @@
+"""The learner, the stages and the loop around them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rollwright.recipes.config.strict import StrictConfig
+
+__all__ = [
+    "EvaluationConfig",
+    "EvidenceConfig",
+    "LearnerConfig",
+    "RlStageConfig",
+    "RunConfig",
+    "RuntimeConfig",
+    "StageConfig",
+    "SupervisedStageConfig",
+]
+
+
+class RunConfig(StrictConfig):
+    """The run as a whole."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    title: str = ""
+    seed: int = Field(0, ge=0, lt=2**53)
+    steps: int = Field(60, ge=1)
+    """Steps (batches) of the RL stage."""
+    evidence_label: Literal["D", "C", "I", "U"] = "I"
+    """Of the values in this recipe that the table `labels` does not name."""
+    labels: dict[str, str] = {}
+    """Dotted key to its evidence label and source."""
+
+
+class LearnerConfig(StrictConfig):
+    """How gradients become new weights."""
+
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the forward and backward; weights and optimizer stay float32."""
+    learning_rate: float = Field(1e-3, gt=0)
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup_updates: int = Field(0, ge=0)
+    adam_beta1: float = Field(0.9, ge=0, lt=1)
+    adam_beta2: float = Field(0.95, ge=0, lt=1)
+    adam_epsilon: float = Field(1e-8, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
+    max_grad_norm: float = Field(1.0, gt=0)
+    micro_batch_tokens: int = Field(8192, ge=1)
+    """Token budget of one forward and backward."""
+    num_minibatches: int = Field(1, ge=1)
+    """Optimizer steps a batch is cut into."""
+    num_epochs: int = Field(1, ge=1)
+    """Passes over a batch."""
+
+
+class SupervisedStageConfig(StrictConfig):
+    """A warm start on demonstrations that the environment makes; action tokens only."""
+
+    kind: Literal["supervised"] = "supervised"
+    name: str = "warm_start"
+    steps: int = Field(200, ge=1)
+    batch_size: int = Field(64, ge=1)
+    """Demonstrations a step."""
+    learning_rate: float = Field(2e-3, gt=0)
+    schedule: Literal["constant", "linear", "cosine"] = "linear"
+    warmup_updates: int = Field(10, ge=0)
+
+
+class RlStageConfig(StrictConfig):
+    """Reinforcement learning from the outcome; its steps are `run.steps`."""
+
+    kind: Literal["rl"] = "rl"
+    name: str = "rl"
+
+
+StageConfig = Annotated[SupervisedStageConfig | RlStageConfig, Field(discriminator="kind")]
+
+
+class RuntimeConfig(StrictConfig):
+    """The loop."""
+
+    max_lag: int = Field(0, ge=0, le=0)
+    """Steps that a trained token may be old. 0: synchronous. Larger lags are not built yet."""
+    concurrency: int = Field(64, ge=1)
+    """Episodes that run at once."""
+    checkpoint_every: int = Field(1, ge=1)
+    """Steps; at most this many are lost by a crash."""
+    keep_checkpoints: int = Field(2, ge=1)
+    """The newest ones that are kept, beside the first of each stage."""
+    keep_every: int = Field(20, ge=0)
+    """Steps; checkpoints at multiples of it are kept too. 0: none."""
+    threads: int = Field(2, ge=1)
+    """Of torch, for engine and learner, which take turns; recorded."""
+
+
+class EvaluationConfig(StrictConfig):
+    """The held-out protocol, frozen before the run."""
+
+    every: int = Field(20, ge=1)
+    """Steps of the RL stage between evaluations."""
+    tasks: int = Field(200, ge=1)
+    """Held-out tasks; the first so many of the split."""
+    samples: int = Field(2, ge=1)
+    """Attempts at each."""
+    temperature: float = Field(1.0, ge=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    level: float = Field(0.95, gt=0, lt=1)
+    """Of the intervals."""
+    seed: int = Field(0, ge=0)
+    """Goes into the protocol's digest, which seeds its episodes."""
+
+
+class EvidenceConfig(StrictConfig):
+    """What the run folder keeps."""
+
+    receipts: Literal["full", "runs", "sums"] = "full"
+    """runs: without log-probabilities; sums: without runs too."""

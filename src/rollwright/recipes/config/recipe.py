@@ -1,0 +1,64 @@
+"""A whole recipe: the sections that a person writes."""
+
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from rollwright.recipes.config.learning import (
+    EvaluationConfig,
+    EvidenceConfig,
+    LearnerConfig,
+    RlStageConfig,
+    RunConfig,
+    RuntimeConfig,
+    StageConfig,
+)
+from rollwright.recipes.config.model import ModelConfig
+from rollwright.recipes.config.objective import ObjectiveConfig
+from rollwright.recipes.config.sampling import EngineConfig, RolloutConfig
+from rollwright.recipes.config.strict import StrictConfig
+from rollwright.recipes.config.tasks import TasksConfig
+from rollwright.recipes.config.world import EnvironmentConfig, VerifierConfig
+
+__all__ = ["RecipeConfig"]
+
+
+class RecipeConfig(StrictConfig):
+    """Everything that decides a run; stored in its folder as resolved."""
+
+    run: RunConfig
+    model: ModelConfig
+    tasks: TasksConfig
+    environment: EnvironmentConfig
+    verifier: VerifierConfig = VerifierConfig()
+    engine: EngineConfig = EngineConfig()
+    rollout: RolloutConfig = RolloutConfig()
+    objective: ObjectiveConfig
+    learner: LearnerConfig = LearnerConfig()
+    runtime: RuntimeConfig = RuntimeConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    evidence: EvidenceConfig = EvidenceConfig()
+    stages: tuple[StageConfig, ...] = Field((RlStageConfig(),), min_length=1)
+
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _kind_alone(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic hands over what the person wrote
+        """`objective = "dapo"` is short for `objective.kind`."""
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> "RecipeConfig":
+        names = [stage.name for stage in self.stages]
+        if len(set(names)) != len(names):
+            raise ValueError(f"stages are named {names}; each needs a name of its own")
+        if sum(stage.kind == "rl" for stage in self.stages) > 1:
+            raise ValueError("one stage of kind 'rl' is what run.steps counts; this recipe has more")
+        if self.objective.denominator == "fixed_length" and self.objective.fixed_length_tokens is None:
+            raise ValueError(
+                "denominator 'fixed_length' needs objective.fixed_length_tokens: the constant L, pinned in the recipe"
+            )
+        if self.objective.denominator != "fixed_length" and self.objective.fixed_length_tokens is not None:
+            raise ValueError("objective.fixed_length_tokens is read by denominator 'fixed_length' only")
+        if self.engine.mode == "deterministic" and self.engine.dtype != "float32":
+            raise ValueError("engine.mode 'deterministic' holds in float32; choose mode 'fast' for bfloat16")
+        return self

@@ -1,0 +1,75 @@
+"""The engine and how episodes are sampled."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from rollwright.recipes.config.strict import StrictConfig
+
+__all__ = ["EngineConfig", "RolloutConfig"]
+
+
+class EngineConfig(StrictConfig):
+    """What draws the tokens."""
+
+    kind: Literal["embedded"] = "embedded"
+    mode: Literal["deterministic", "fast"] = "deterministic"
+    """deterministic: an episode gives the same tokens whatever else is in the batch."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    num_slots: int = Field(64, ge=1)
+    """Contexts held at once."""
+    max_context_tokens: int = Field(512, ge=16)
+
+
+class RolloutConfig(StrictConfig):
+    """How a batch of episodes is made."""
+
+    batch_size: int = Field(64, ge=1)
+    """Episodes a step, a multiple of `group_size`."""
+    group_size: int = Field(8, ge=1)
+    """Attempts at one task."""
+    temperature: float = Field(1.0, gt=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int = Field(0, ge=0)
+    min_p: float = Field(0.0, ge=0, lt=1)
+    max_turns: int = Field(4, ge=1)
+    max_turn_tokens: int = Field(64, ge=1)
+    max_episode_tokens: int = Field(256, ge=1)
+    """Tokens that the policy may sample in one episode."""
+    wall_clock_s: float = Field(600.0, gt=0)
+    """A guard against what hangs; in the deterministic mode it is an infrastructure failure."""
+    max_attempts: int = Field(3, ge=1)
+    """Tries at a slot whose episode failed by no fault of the policy."""
+    incomplete_groups: Literal["train", "filter"] = "train"
+    """What becomes of a group in which a slot failed for good: train what came, or filter the group."""
+    truncation: Literal["negative", "mask", "exclude", "soft_penalty", "resume"] = "negative"
+    """What a cut episode is for learning (M105)."""
+    soft_penalty_start: int | None = None
+    """Sampled tokens at which `soft_penalty` begins (M87)."""
+    soft_penalty_end: int | None = None
+    """Sampled tokens at which it is -1."""
+
+    @model_validator(mode="after")
+    def _batch_is_filled_by_groups(self) -> "RolloutConfig":
+        if self.batch_size % self.group_size:
+            fits = [str(n) for n in range(1, self.batch_size + 1) if self.batch_size % n == 0]
+            raise ValueError(
+                f"batch_size {self.batch_size} is not a multiple of group_size {self.group_size}; "
+                f"group sizes that divide it: {', '.join(fits)}"
+            )
+        if self.top_p < 1 or self.top_k > 0 or self.min_p > 0:
+            raise ValueError(
+                "training with top_p, top_k or min_p needs the support of each draw in the learner, which is not "
+                "built yet; train at top_p=1, top_k=0, min_p=0 (an evaluation may truncate)"
+            )
+        if self.truncation == "resume":
+            raise ValueError(
+                "truncation 'resume' parks a cut episode and goes on later; that is not built yet. Choose negative, "
+                "mask, exclude or soft_penalty"
+            )
+        soft = (self.soft_penalty_start, self.soft_penalty_end)
+        if (self.truncation == "soft_penalty") != (None not in soft):
+            raise ValueError(
+                "truncation 'soft_penalty' needs soft_penalty_start and soft_penalty_end, and nothing else takes them"
+            )
+        return self

@@ -1,0 +1,60 @@
+"""What is to be solved, and which part of it is held out."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rollwright.recipes.config.strict import StrictConfig
+
+__all__ = [
+    "ArithmeticTasksConfig",
+    "GeneratorConfig",
+    "JsonlTasksConfig",
+    "ReasoningGymTasksConfig",
+    "TasksConfig",
+]
+
+
+class ArithmeticTasksConfig(StrictConfig):
+    """Three slices: the tool is not needed, it is needed, and it returns an error."""
+
+    kind: Literal["arithmetic"] = "arithmetic"
+    easy: float = Field(0.2, ge=0)
+    """Share of tasks that the model can do alone."""
+    hard: float = Field(0.65, ge=0)
+    """Share of tasks where the tool is needed."""
+    error: float = Field(0.15, ge=0)
+    """Share of tasks where the tool answers with an error."""
+    num_train: int = Field(4000, ge=1)
+    num_held_out: int = Field(400, ge=1)
+
+
+class GeneratorConfig(StrictConfig):
+    """One generator of reasoning-gym."""
+
+    name: str
+    weight: float = Field(1.0, gt=0)
+    parameters: dict[str, int | float | str | bool | list[int] | list[float] | list[str]] = {}
+
+
+class ReasoningGymTasksConfig(StrictConfig):
+    """Named generators of `reasoning-gym`, seeded; held-out tasks never train."""
+
+    kind: Literal["reasoning_gym"] = "reasoning_gym"
+    generators: tuple[GeneratorConfig, ...] = Field(min_length=1)
+    num_train: int = Field(4000, ge=1)
+    num_held_out: int = Field(400, ge=1)
+
+
+class JsonlTasksConfig(StrictConfig):
+    """Rows with `prompt` or `messages`, `answer` and `info`."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    train: str
+    """Path of the training rows."""
+    held_out: str | None = None
+    """Path of the held-out rows; without it a share of the training rows is held out."""
+    held_out_share: float = Field(0.1, gt=0, lt=1)
+
+
+TasksConfig = Annotated[ArithmeticTasksConfig | ReasoningGymTasksConfig | JsonlTasksConfig, Field(discriminator="kind")]
