@@ -1,0 +1,47 @@
+"""What every test shares: marks that must name something real, one thread for torch, repeatable examples."""
+
+import sys
+
+import pytest
+from hypothesis import settings
+
+from tests.cases import case_ids, row_ids
+
+settings.register_profile("house", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("house")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--slice K/N`: of the chosen tests, every N-th from the K-th on, K counted from 0."""
+    parser.addoption("--slice", metavar="K/N", help="run every N-th of the chosen tests, from the K-th on")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse a mark whose id does not exist, then keep the slice that was asked for."""
+    _refuse_unknown_ids(items)
+    chosen = config.getoption("--slice")
+    if chosen is not None:
+        part, of = (int(number) for number in chosen.split("/"))
+        config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % of != part])
+        items[:] = items[part::of]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_torch_thread() -> None:
+    """Workers share two cores: more than one thread each makes every test slower."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+
+
+def _refuse_unknown_ids(items: list[pytest.Item]) -> None:
+    known = {"row": row_ids(), "case": case_ids()}
+    for item in items:
+        for name, ids in known.items():
+            for mark in item.iter_markers(name):
+                unknown = [i for i in mark.args if i not in ids]
+                if unknown or not mark.args:
+                    raise pytest.UsageError(
+                        f"{item.nodeid}: mark {name} carries {unknown or 'no id'}, no id of the data"
+                    )
