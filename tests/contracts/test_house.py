@@ -1,0 +1,150 @@
+"""What holds over the whole project: exports, contracts, what documents name, and nothing of one machine."""
+
+import importlib
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import rollwright
+from tools import cases, rows
+from tools.markers import find_marked_tests
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+CONTRACTS = {contract["id"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]}
+ROOMS = sorted(module.name for module in pkgutil.iter_modules(rollwright.__path__) if module.ispkg)
+TORCH_ROOMS = {"algorithms", "batches", "learner"}
+TORCH_FREE = ("record", "evidence", "statistics", "planning", "viewer")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def committed_text() -> dict[str, str]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    paths = [ROOT / name for name in listed.split("\0") if name]
+    text: dict[str, str] = {}
+    for path in paths:
+        try:
+            text[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
+        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
+            continue
+    return text
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_exports_names_that_exist(room):
+    module = importlib.import_module(f"rollwright.{room}")
+    assert module.__doc__, f"rollwright.{room} says in one line what it is"
+    missing = [name for name in getattr(module, "__all__", []) if not hasattr(module, name)]
+    assert missing == []
+
+
+def test_every_room_stands_in_the_layers():
+    layers = " ".join(CONTRACTS["layers"]["layers"])
+    assert set(ROOMS) <= set(re.findall(r"\w+", layers))
+    assert CONTRACTS["layers"]["exhaustive"] is True
+
+
+def test_every_room_that_may_not_import_torch_is_in_the_contract():
+    assert {f"rollwright.{room}" for room in ROOMS} - set(CONTRACTS["torch"]["source_modules"]) == {
+        f"rollwright.{room}" for room in TORCH_ROOMS & set(ROOMS)
+    }
+
+
+def test_the_learner_is_kept_from_every_room_that_exists():
+    hidden = {"tasks", "environments", "verifiers", "engines", "sandboxes"} & set(ROOMS)
+    assert {f"rollwright.{room}" for room in hidden} <= set(CONTRACTS["learner"]["forbidden_modules"])
+
+
+def test_rooms_that_work_without_torch_do_not_load_it():
+    rooms = [room for room in TORCH_FREE if room in ROOMS]
+    program = (
+        "import sys\n" + "".join(f"import rollwright.{room}\n" for room in rooms) + "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_the_pins_are_exact_and_cover_what_the_project_asks_for():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert [line for line in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line)] == []
+    pinned = {canonical(line.partition("==")[0]) for line in pins}
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    asked = [*PROJECT["project"]["dependencies"], *(wanted for extra in extras for wanted in extra)]
+    assert {canonical(re.split(r"[\[<>=]", wanted)[0]) for wanted in asked} - pinned == set()
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_make_targets_named_in_a_document_exist(document):
+    named = set(re.findall(r"\bmake ([a-z][a-z0-9-]+)", "\n".join(code_of(document))))
+    targets = set(re.findall(r"^([a-z0-9-]+):", MAKEFILE, re.MULTILINE))
+    assert {name for name in named if name not in targets and not name.startswith("prove-")} == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_of_a_document_lead_somewhere(document):
+    targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+def code_of(document: Path) -> list[str]:
+    """The code of a page: its indented and fenced lines, and what stands in back-ticks."""
+    text = document.read_text(encoding="utf-8")
+    lines = re.findall(r"^ {4}.*$", text, re.MULTILINE)
+    return [*lines, *re.findall(r"```.*?```", text, re.DOTALL), *re.findall(r"`[^`\n]+`", text)]
+
+
+def test_no_committed_file_names_a_folder_of_one_machine():
+    pattern = re.compile(r"(?<![\w.])/(?:work|home|root|Users|mnt|opt)/\w+")
+    found = {
+        name: pattern.findall(text)
+        for name, text in committed_text().items()
+        if name != "tests/contracts/test_house.py"
+    }
+    assert {name: paths for name, paths in found.items() if paths} == {}
+
+
+def test_no_committed_file_is_large():
+    large = {name: len(text) for name, text in committed_text().items() if len(text) > 500_000}
+    assert large == {}
+
+
+def test_waivers_carry_their_code_and_a_reason():
+    bare = re.compile(
+        r"#\s*(?:noqa(?!:\s*[A-Z]+\d+\s+-\s)|type:\s*ignore(?!\[[\w-]+\]\s+#)|pyright:\s*ignore(?!\[\w+\]\s+#))"
+    )
+    found = {
+        name: number
+        for name, text in committed_text().items()
+        if name.endswith(".py") and name != "tests/contracts/test_house.py"
+        for number, line in enumerate(text.splitlines(), 1)
+        if bare.search(line)
+    }
+    assert found == {}
+
+
+def test_the_reference_pages_are_current():
+    """After a change of marks: `make docs`."""
+    shown = rows.load_rows()
+    row_tests = rows.group_tests([row.id for row in shown], find_marked_tests(ROOT, "row"), "row")
+    assert (ROOT / rows.DOCUMENT).read_text(encoding="utf-8") == rows.render_document(shown, row_tests)
+    titles = cases.load_case_titles()
+    case_tests = rows.group_tests([case.id for case in titles], find_marked_tests(ROOT, "case"), "case")
+    assert (ROOT / cases.DOCUMENT).read_text(encoding="utf-8") == cases.render_document(titles, case_tests)
+
+
+def test_fixtures_say_where_they_come_from():
+    for path in (ROOT / "tests/fixtures").glob("*.json"):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        assert content["source"], path.name
+        assert content["computed_by"], path.name
