@@ -6,17 +6,18 @@ that a correction cut weigh 0 and leave the counts; under `structural` they stay
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from rollwright.algorithms.errors import ObjectiveError
+from rollwright.algorithms.groups import count_groups, places_of
 from rollwright.algorithms.objective import Counting, CreditInputs, RowLengths, WeightFn
 
 __all__ = [
     "FixedLength",
     "PromptMean",
-    "PromptTokenMean",
     "ResponseMean",
     "SequenceSum",
     "TokenMean",
@@ -156,8 +157,10 @@ class SequenceSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptMean:
-    """Every prompt weighs 1/P, shared by its rows and then by their tokens (M76, within=response)."""
+    """Every prompt weighs 1/P, whatever the number of its rows that are left (M76)."""
 
+    within: Literal["response", "token"] = "response"
+    """How a prompt's mass is shared: evenly by its rows and then by their tokens, or evenly by its tokens."""
     counting: Counting = "structural"
 
     @property
@@ -166,35 +169,13 @@ class PromptMean:
         return "prompt_mean"
 
     def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
-        """(N,) float64: 1/(P·G_g·n_i), G_g counting rows with tokens and P prompts with such a row."""
+        """(N,) float64: 1/(P·G_g·n_i) or 1/(P·N_g); G_g counts rows with tokens, P prompts with such a row."""
         rows = _counted(self, inputs, keep)
-        siblings = _group_sum(rows, (rows.num_tokens > 0).to(torch.int64))
-        return _spread(inputs, keep, _reciprocal(rows.num_tokens * siblings * _num_prompts(rows)))
-
-    def weight_sum(self, rows: RowLengths) -> float:
-        """1, or 0 without tokens."""
-        return 1.0 if _num_tokens(rows) else 0.0
-
-    def denominator(self, rows: RowLengths) -> float:
-        """P, prompts with a trained token."""
-        return float(_num_prompts(rows))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptTokenMean:
-    """Every prompt weighs 1/P, shared evenly by its tokens (M76, within=token)."""
-
-    counting: Counting = "structural"
-
-    @property
-    def name(self) -> str:
-        """The name in recipes and receipts."""
-        return "prompt_token_mean"
-
-    def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
-        """(N,) float64: 1/(P·N_g), P counting prompts with tokens."""
-        rows = _counted(self, inputs, keep)
-        return _spread(inputs, keep, _reciprocal(_group_sum(rows, rows.num_tokens) * _num_prompts(rows)))
+        if self.within == "response":
+            shares = rows.num_tokens * _group_sum(rows, (rows.num_tokens > 0).to(torch.int64))
+        else:
+            shares = _group_sum(rows, rows.num_tokens)
+        return _spread(inputs, keep, _reciprocal(shares * _num_prompts(rows)))
 
     def weight_sum(self, rows: RowLengths) -> float:
         """1, or 0 without tokens."""
@@ -242,10 +223,10 @@ def _num_rows(rows: RowLengths) -> int:
 
 
 def _num_prompts(rows: RowLengths) -> int:
-    return len(rows.group_index[rows.num_tokens > 0].unique())
+    return count_groups(rows.group_index[rows.num_tokens > 0])
 
 
 def _group_sum(rows: RowLengths, counts: Tensor) -> Tensor:
     """(R,) int64: each row's group total of (R,) `counts`."""
-    groups, place = rows.group_index.unique(return_inverse=True)
-    return counts.new_zeros(len(groups)).index_add(0, place, counts)[place]
+    place = places_of(rows.group_index)
+    return counts.new_zeros(len(place)).index_add(0, place, counts)[place]

@@ -1,7 +1,7 @@
 """The seam of the mathematics: what an objective is made of, and the tensors its parts speak.
 
-    CreditInputs ──credit──► Credit ──planner scatters──► TokenStreams ──keep, ratio, correction, surrogate──► loss terms
-    CreditInputs ──weights──► per-token weights ──planner scatters──┘         └──regularizers──► loss terms
+    CreditInputs ──credit──► Credit ──planner──► TokenStreams ──keep, ratio, correction, surrogate──► loss terms
+    CreditInputs ──weights──► token weights ──planner──┘ └──regularizers──────────────────────────► loss terms
 
 R rows are branches of trajectories, sorted by (group, slot, attempt, leaf segment); `TokenStreams` hold all T packed
 tokens of a piece, `CreditInputs`, `Credit` and weights the N action tokens of the rows alone. Entry t of a stream is
