@@ -22,7 +22,7 @@ SMOLLM2 := $(VENV)/.smollm2-is-installed
 .PHONY: help setup train test check lint format rows cases golden docs bench training slow smollm2 test-gpu
 
 help: ## this list
-	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z0-9%-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: $(RUNTIME) ## make .venv with what training needs
 

@@ -91,6 +91,16 @@ def test_make_targets_named_in_a_document_exist(document):
     assert {name for name in named if name not in targets and not name.startswith("prove-")} == set()
 
 
+def test_commands_named_in_the_documents_exist():
+    """Each is asked for its help, as a newcomer would."""
+    code = "\n".join(line for document in DOCUMENTS for line in code_of(document))
+    commands = sorted(set(re.findall(r"\brollwright ([a-z]+)", code)))
+    assert commands
+    for command in commands:
+        asked = [sys.executable, "-m", "rollwright", command, "--help"]
+        assert subprocess.run(asked, capture_output=True, timeout=120).returncode == 0, command
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_of_a_document_lead_somewhere(document):
     targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
