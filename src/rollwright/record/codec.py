@@ -1,0 +1,353 @@
+"""Records of a run and Arrow tables into each other: `decode(encode(x))` is `x`.
+
+Pure: bytes that stand outside the tables (artifacts, large tensors) go out as a map from digest to bytes and come back
+through a function. Compression and encodings are the writer's.
+"""
+
+import hashlib
+import mimetypes
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rollwright.record.arrays import frozen_array
+from rollwright.record.columns import as_field_map, decode_column, encode_rows
+from rollwright.record.engine import Sampling
+from rollwright.record.environment import NamedValue, Task
+from rollwright.record.rows import (
+    EvaluationRow,
+    LedgerRow,
+    Metric,
+    Receipt,
+    Runs,
+    Segment,
+    TokenSpan,
+    ToolCall,
+)
+from rollwright.record.tables import (
+    EVALUATIONS,
+    LEDGER,
+    METRICS,
+    RECEIPTS,
+    SEGMENTS,
+    TASKS,
+    TENSORS,
+    TOOL_CALLS,
+    TRAJECTORIES,
+    VERDICTS,
+    Table,
+)
+from rollwright.record.trajectory import RewardComponent, ScoredTrajectory, TerminalReason, Trajectory
+from rollwright.record.verifier import Span, Verdict
+
+__all__ = [
+    "EncodedTrajectories",
+    "ScoredVerdict",
+    "decode_evaluations",
+    "decode_ledger",
+    "decode_metrics",
+    "decode_receipts",
+    "decode_trajectories",
+    "decode_verdicts",
+    "encode_evaluations",
+    "encode_ledger",
+    "encode_metrics",
+    "encode_receipts",
+    "encode_trajectories",
+    "encode_verdicts",
+]
+
+T = TypeVar("T")
+Row = tuple[object, ...]
+
+INLINE_TENSOR_BYTES = 1 << 20
+"""A larger tensor becomes a blob."""
+_MEDIA_TYPES = mimetypes.MimeTypes(filenames=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EncodedTrajectories:
+    """Trajectories as tables, and the bytes that stand beside them."""
+
+    tables: Mapping[str, pa.Table]
+    """trajectories, segments, tensors, tool_calls, verdicts, tasks; empty ones included."""
+    blobs: Mapping[str, bytes]
+    """Digest to bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredVerdict:
+    """A verdict with the scoring it belongs to: 0 is trained on, above 0 re-scored."""
+
+    scoring: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StoredArtifact:
+    name: str
+    sha256: str
+    bytes: int
+    media_type: str
+
+
+def encode_trajectories(trajectories: Sequence[ScoredTrajectory]) -> EncodedTrajectories:
+    """Finished, scored episodes as tables.
+
+    Args:
+        trajectories: any number, in the order to be stored.
+
+    Returns:
+        Their tables; each task once; artifacts and tensors above 1 MiB as blobs.
+    """
+    blobs: dict[str, bytes] = {}
+    rows: dict[str, list[Row]] = defaultdict(list)
+    tasks: dict[str, Task] = {}
+    for scored in trajectories:
+        trajectory = scored.trajectory
+        name = trajectory.trajectory_id
+        tasks.setdefault(trajectory.task.task_id, trajectory.task)
+        rows[TRAJECTORIES.name].append(_trajectory_row(scored, blobs))
+        rows[SEGMENTS.name] += [(name, *_SEGMENT_FIELDS(s)) for s in trajectory.segments]
+        rows[TENSORS.name] += [
+            _tensor_row(name, s.segment, key, s.tensors[key], blobs)
+            for s in trajectory.segments
+            for key in sorted(s.tensors)
+        ]
+        rows[TOOL_CALLS.name] += [(c.call_id, name, *_CALL_FIELDS(c)) for c in trajectory.tool_calls]
+        rows[VERDICTS.name] += [_verdict_row(0, v) for v in (*trajectory.turn_rewards, *scored.verdicts)]
+    rows[TASKS.name] = [(t.task_id, t.source, t.revision, t.split, t.payload) for t in tasks.values()]
+    parts = (TRAJECTORIES, SEGMENTS, TENSORS, TOOL_CALLS, VERDICTS, TASKS)
+    return EncodedTrajectories(tables={t.name: encode_rows(t, rows[t.name]) for t in parts}, blobs=blobs)
+
+
+def decode_trajectories(
+    tables: Mapping[str, pa.Table], read_blob: Callable[[str], bytes]
+) -> tuple[ScoredTrajectory, ...]:
+    """What `encode_trajectories` was given.
+
+    Args:
+        tables: as encoded; rows of other trajectories may stand among them.
+        read_blob: digest to bytes.
+
+    Returns:
+        The trajectories in the order stored. A verdict of scope turn under the environment's revision is one of the
+        trajectory's turn rewards.
+    """
+    tasks = {t.task_id: t for t in _records(TASKS, tables[TASKS.name], Task)}
+    tensors = _tensors_by_segment(tables[TENSORS.name], read_blob)
+    segments: dict[str, list[Segment]] = defaultdict(list)
+    for row in _maps(SEGMENTS, tables[SEGMENTS.name], sampling=Sampling, spans=TokenSpan):
+        del row["num_tokens"]
+        name = cast("str", row.pop("trajectory_id"))
+        key = (name, cast("int", row["segment"]))
+        segments[name].append(_made(Segment, row | {"tensors": tensors.get(key, {})}))
+    calls: dict[str, list[ToolCall]] = defaultdict(list)
+    for row in _maps(TOOL_CALLS, tables[TOOL_CALLS.name]):
+        name = cast("str", row.pop("trajectory_id"))
+        calls[name].append(_made(ToolCall, row))
+    verdicts: dict[str, list[Verdict]] = defaultdict(list)
+    for given in decode_verdicts(tables[VERDICTS.name]):
+        if given.scoring == 0:
+            verdicts[given.verdict.trajectory_id].append(given.verdict)
+    found = [
+        _trajectory(row, tasks, (segments, calls, verdicts), read_blob)
+        for row in _maps(
+            TRAJECTORIES, tables[TRAJECTORIES.name], reward_components=RewardComponent, artifacts=_StoredArtifact
+        )
+    ]
+    return tuple(found)
+
+
+def encode_verdicts(verdicts: Sequence[ScoredVerdict]) -> pa.Table:
+    """Verdicts of any scoring."""
+    return encode_rows(VERDICTS, [_verdict_row(v.scoring, v.verdict) for v in verdicts])
+
+
+def decode_verdicts(table: pa.Table) -> tuple[ScoredVerdict, ...]:
+    """What `encode_verdicts` was given."""
+    return tuple(_verdict(row) for row in _maps(VERDICTS, table, components=NamedValue))
+
+
+def encode_receipts(receipts: Sequence[Receipt]) -> pa.Table:
+    """Receipts as a table."""
+    return encode_rows(RECEIPTS, [_RECEIPT_FIELDS(r) for r in receipts])
+
+
+def decode_receipts(table: pa.Table) -> tuple[Receipt, ...]:
+    """What `encode_receipts` was given."""
+    return _records(RECEIPTS, table, Receipt, advantage=Runs, token_weight=Runs, correction=Runs, flags=Runs)
+
+
+def encode_ledger(rows: Sequence[LedgerRow]) -> pa.Table:
+    """Ledger rows as a table."""
+    return encode_rows(LEDGER, [_LEDGER_FIELDS(r) for r in rows])
+
+
+def decode_ledger(table: pa.Table) -> tuple[LedgerRow, ...]:
+    """What `encode_ledger` was given."""
+    return _records(LEDGER, table, LedgerRow)
+
+
+def encode_metrics(metrics: Sequence[Metric]) -> pa.Table:
+    """Metrics as a table."""
+    return encode_rows(METRICS, [_METRIC_FIELDS(m) for m in metrics])
+
+
+def decode_metrics(table: pa.Table) -> tuple[Metric, ...]:
+    """What `encode_metrics` was given."""
+    return _records(METRICS, table, Metric)
+
+
+def encode_evaluations(rows: Sequence[EvaluationRow]) -> pa.Table:
+    """Evaluation rows as a table."""
+    return encode_rows(EVALUATIONS, [_EVALUATION_FIELDS(r) for r in rows])
+
+
+def decode_evaluations(table: pa.Table) -> tuple[EvaluationRow, ...]:
+    """What `encode_evaluations` was given."""
+    return _records(EVALUATIONS, table, EvaluationRow)
+
+
+def _fields(table: Table, *without: str) -> Callable[[object], Row]:
+    names = [c.name for c in table.columns if c.name not in without]
+    return cast("Callable[[object], Row]", operator.attrgetter(*names))
+
+
+_SEGMENT_FIELDS = _fields(SEGMENTS, "trajectory_id")
+_CALL_FIELDS = _fields(TOOL_CALLS, "call_id", "trajectory_id")
+_RECEIPT_FIELDS = _fields(RECEIPTS)
+_LEDGER_FIELDS = _fields(LEDGER)
+_METRIC_FIELDS = _fields(METRICS)
+_EVALUATION_FIELDS = _fields(EVALUATIONS)
+
+
+def _trajectory_row(scored: ScoredTrajectory, blobs: dict[str, bytes]) -> Row:
+    t = scored.trajectory
+    is_scored = not isinstance(scored.outcome, str)
+    artifacts: list[_StoredArtifact] = []
+    for name in sorted(t.artifacts):
+        content = t.artifacts[name]
+        sha256 = hashlib.sha256(content).hexdigest()
+        blobs[sha256] = content
+        media_type = _MEDIA_TYPES.guess_type(name)[0] or "application/octet-stream"
+        artifacts.append(_StoredArtifact(name=name, sha256=sha256, bytes=len(content), media_type=media_type))
+    head = (t.trajectory_id, t.purpose, t.stage, t.group_id, t.slot, t.attempt)
+    task = (t.task.task_id, t.task.source, t.task.revision, t.task.split)
+    world = (t.environment, t.environment_revision, t.sandbox_profile, t.reset_seed, t.initial_state_hash)
+    descent = (t.rendering_revision, t.lineage, t.parent_trajectory_id)
+    end = (str(t.terminal_reason), t.failure_class, t.failure_cause)
+    reward = (scored.outcome if is_scored else None, None if is_scored else scored.outcome, scored.reward_rule)
+    sizes = (scored.reward_components, artifacts, t.num_turns, t.num_tokens, t.num_action_tokens)
+    times = (t.started_at, t.ended_at, t.queue_s, t.sampling_s, t.tools_s, scored.verifying_s, t.cost)
+    return (*head, *task, *world, *descent, *end, *reward, *sizes, *times)
+
+
+_DERIVED = ("num_turns", "num_tokens", "num_action_tokens", "task_id", "task_source", "task_revision", "task_split")
+
+
+def _trajectory(
+    row: dict[str, object],
+    tasks: Mapping[str, Task],
+    parts: tuple[Mapping[str, Sequence[Segment]], Mapping[str, Sequence[ToolCall]], Mapping[str, Sequence[Verdict]]],
+    read_blob: Callable[[str], bytes],
+) -> ScoredTrajectory:
+    segments, calls, verdicts = parts
+    name = cast("str", row["trajectory_id"])
+    task = tasks[cast("str", row["task_id"])]
+    reward, unscored = row.pop("reward"), row.pop("unscored_reason")
+    scores = {key: row.pop(key) for key in ("reward_rule", "reward_components", "verifying_s")}
+    artifacts = cast("tuple[_StoredArtifact, ...]", row["artifacts"])
+    own, said = _split_turn_rewards(verdicts.get(name, ()), cast("str", row["environment_revision"]))
+    fields = {key: value for key, value in row.items() if key not in _DERIVED} | {
+        "task": task,
+        "terminal_reason": TerminalReason(cast("str", row["terminal_reason"])),
+        "segments": tuple(segments.get(name, ())),
+        "tool_calls": tuple(calls.get(name, ())),
+        "artifacts": {a.name: read_blob(a.sha256) for a in artifacts},
+        "turn_rewards": own,
+    }
+    outcome = reward if unscored is None else unscored
+    return _made(
+        ScoredTrajectory,
+        {"trajectory": _made(Trajectory, fields), "verdicts": said, "outcome": outcome, **scores},
+    )
+
+
+def _split_turn_rewards(
+    verdicts: Sequence[Verdict], environment_revision: str
+) -> tuple[tuple[Verdict, ...], tuple[Verdict, ...]]:
+    def is_own(verdict: Verdict) -> bool:
+        return verdict.scope == "turn" and verdict.revision == environment_revision
+
+    return tuple(v for v in verdicts if is_own(v)), tuple(v for v in verdicts if not is_own(v))
+
+
+def _verdict_row(scoring: int, v: Verdict) -> Row:
+    is_error = isinstance(v.outcome, str)
+    span = v.span or Span(segment=-1, token_start=0, token_end=0)
+    key = (v.trajectory_id, scoring, v.verifier, v.revision, v.scope, span.segment, span.token_start, span.token_end)
+    said = ("error", v.outcome, None) if is_error else ("ok", None, v.outcome)
+    return (*key, *said, v.components, v.finding, v.evidence or None, v.latency_s, v.cost)
+
+
+def _verdict(row: dict[str, object]) -> ScoredVerdict:
+    segment = cast("int", row["segment"])
+    start, end = cast("int", row["token_start"]), cast("int", row["token_end"])
+    verdict = _made(
+        Verdict,
+        {key: row[key] for key in ("trajectory_id", "verifier", "scope", "components", "finding", "latency_s", "cost")}
+        | {
+            "revision": row["verifier_revision"],
+            "outcome": row["value"] if row["status"] == "ok" else row["error_cause"],
+            "evidence": row["evidence"] or "",
+            "span": None if segment < 0 else Span(segment=segment, token_start=start, token_end=end),
+        },
+    )
+    return ScoredVerdict(scoring=cast("int", row["scoring"]), verdict=verdict)
+
+
+def _tensor_row(
+    trajectory_id: str, segment: int, name: str, tensor: NDArray[np.generic], blobs: dict[str, bytes]
+) -> Row:
+    data = np.ascontiguousarray(tensor).tobytes()
+    sha256 = hashlib.sha256(data).hexdigest()
+    is_inline = len(data) <= INLINE_TENSOR_BYTES
+    if not is_inline:
+        blobs[sha256] = data
+    shape = np.array(tensor.shape, dtype=np.int32)
+    return (trajectory_id, segment, name, tensor.dtype.name, shape, data if is_inline else None, sha256)
+
+
+def _tensors_by_segment(
+    table: pa.Table, read_blob: Callable[[str], bytes]
+) -> Mapping[tuple[str, int], dict[str, NDArray[np.generic]]]:
+    found: dict[tuple[str, int], dict[str, NDArray[np.generic]]] = defaultdict(dict)
+    for row in _maps(TENSORS, table):
+        data = cast("bytes | None", row["data"])
+        raw = read_blob(cast("str", row["sha256"])) if data is None else data
+        shape = cast("NDArray[np.int32]", row["shape"])
+        flat = np.frombuffer(raw, dtype=np.dtype(cast("str", row["dtype"])))
+        key = (cast("str", row["trajectory_id"]), cast("int", row["segment"]))
+        found[key][cast("str", row["name"])] = frozen_array(flat.reshape(tuple(shape.tolist())), flat.dtype)
+    return found
+
+
+def _maps(table: Table, rows: pa.Table, **make: Callable[..., object]) -> list[dict[str, object]]:
+    names = [c.name for c in table.columns]
+    columns = [decode_column(c, rows.column(c.name), make.get(c.name, as_field_map)) for c in table.columns]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _records(table: Table, rows: pa.Table, make: Callable[..., T], **parts: Callable[..., object]) -> tuple[T, ...]:
+    return tuple(make(**row) for row in _maps(table, rows, **parts))
+
+
+def _made(make: Callable[..., T], fields: Mapping[str, object]) -> T:
+    return make(**fields)

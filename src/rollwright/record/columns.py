@@ -1,0 +1,272 @@
+"""Columns of records and Arrow arrays into each other, by the types of `tables.py`; nothing here knows a table.
+
+A row is a tuple of values in column order. A STRUCT is written from any record with those fields, and read as what the
+caller makes of it; a list of numbers is a NumPy array, read-only when read.
+"""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rollwright.record.errors import RecordError
+from rollwright.record.tables import (
+    BLOB,
+    DOUBLE,
+    FLOAT,
+    TEXT,
+    TIMESTAMP,
+    Column,
+    ColumnType,
+    ListOf,
+    MapOf,
+    Numbers,
+    Scalar,
+    StructOf,
+    Table,
+)
+
+__all__ = ["Maker", "arrow_schema", "arrow_type", "as_field_map", "decode_column", "encode_rows"]
+
+Maker = Callable[..., object]
+"""Makes a record of a STRUCT's fields, given by name."""
+
+_INTEGERS: Mapping[str, type[np.signedinteger | np.unsignedinteger]] = {
+    "BIGINT": np.int64,
+    "INT": np.int32,
+    "SMALLINT": np.int16,
+    "USMALLINT": np.uint16,
+}
+_FLOATS: Mapping[str, type[np.floating]] = {"FLOAT": np.float32, "DOUBLE": np.float64}
+
+
+def arrow_type(of: ColumnType) -> pa.DataType:
+    """The Arrow type of a column type."""
+    match of:
+        case Scalar():
+            return _scalar_type(of.sql)
+        case ListOf():
+            return pa.list_(arrow_type(of.item))
+        case StructOf():
+            return pa.struct([pa.field(name, arrow_type(inner)) for name, inner in of.fields])
+        case MapOf():
+            return pa.map_(arrow_type(of.key), arrow_type(of.value))
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """The Arrow schema of a table, nullability included."""
+    return pa.schema([pa.field(c.name, arrow_type(c.type), nullable=c.is_nullable) for c in table.columns])
+
+
+def encode_rows(table: Table, rows: Sequence[tuple[object, ...]]) -> pa.Table:
+    """Rows as one Arrow table.
+
+    Args:
+        table: the columns.
+        rows: one tuple a row, values in column order.
+
+    Raises:
+        RecordError: for a value that the column cannot hold (missing, of another type, out of range, not finite).
+    """
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(table.columns)
+    arrays = [_encode_column(table, c, values) for c, values in zip(table.columns, columns, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(table))
+
+
+def decode_column(column: Column, array: pa.ChunkedArray, make: Maker) -> list[object]:
+    """The values of one column.
+
+    Args:
+        column: its type.
+        array: as stored.
+        make: called with the fields of each STRUCT; `as_field_map` keeps them as a map.
+
+    Returns:
+        One value a row. A FLOAT is the shortest decimal that rounds to the stored number, so 0.7 comes back as 0.7.
+    """
+    return _decode(column.type, array.combine_chunks(), make)
+
+
+def as_field_map(**fields: object) -> Mapping[str, object]:
+    """A STRUCT as a map of its fields."""
+    return fields
+
+
+def _scalar_type(sql: str) -> pa.DataType:
+    types: Mapping[str, Callable[[], pa.DataType]] = {
+        "TEXT": pa.string,
+        "BIGINT": pa.int64,
+        "INT": pa.int32,
+        "SMALLINT": pa.int16,
+        "USMALLINT": pa.uint16,
+        "DOUBLE": pa.float64,
+        "FLOAT": pa.float32,
+        "BLOB": pa.binary,
+    }
+    return pa.timestamp("us") if sql == "TIMESTAMP" else types[sql]()
+
+
+def _encode_column(table: Table, column: Column, values: Sequence[object]) -> pa.Array:
+    if not column.is_nullable and any(v is None for v in values):
+        raise RecordError(f"{table.name}.{column.name} is missing in row {_first_none(values)}; it is never null.")
+    try:
+        return _encode(column.type, values, column.numbers)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise RecordError(f"{table.name}.{column.name}: {error}") from error
+
+
+def _first_none(values: Sequence[object]) -> int:
+    return next(i for i, v in enumerate(values) if v is None)
+
+
+def _encode(of: ColumnType, values: Sequence[object], numbers: Numbers) -> pa.Array:
+    match of:
+        case Scalar():
+            return _encode_scalars(of, values, numbers)
+        case ListOf(item=Scalar() as item) if item.sql in _INTEGERS or item.sql in _FLOATS:
+            return _encode_arrays(item, values, numbers)
+        case ListOf():
+            return _encode_lists(of, values, numbers)
+        case StructOf():
+            return _encode_structs(of, values, numbers)
+        case MapOf():
+            maps = cast("Sequence[Mapping[str, str] | None]", values)
+            return pa.array([None if m is None else sorted(m.items()) for m in maps], type=arrow_type(of))
+
+
+def _encode_scalars(of: Scalar, values: Sequence[object], numbers: Numbers) -> pa.Array:
+    if of == TIMESTAMP:
+        times = cast("Sequence[datetime | None]", values)
+        return pa.array([None if t is None else _utc(t) for t in times], type=arrow_type(of))
+    if of in (FLOAT, DOUBLE):
+        given = np.asarray([v for v in values if v is not None], dtype=np.float64)
+        with np.errstate(over="ignore"):
+            _check_numbers(given.astype(_FLOATS[of.sql]), numbers)
+        return pa.array(values, type=arrow_type(of))
+    if of == TEXT:
+        return _encode_text(values)
+    if of != BLOB and any(isinstance(v, (float, bool)) for v in values):
+        raise TypeError("expected whole numbers and was given others")
+    return pa.array(values, type=arrow_type(of))
+
+
+def _encode_text(values: Sequence[object]) -> pa.Array:
+    wrong = [v for v in values if v is not None and not isinstance(v, str)]
+    if wrong:
+        raise TypeError(f"expected text and was given {wrong[0]!r}")
+    try:
+        return pa.array(values, type=pa.string())
+    except UnicodeEncodeError:
+        # What a tool echoed may hold half a surrogate pair; one such episode must not stop a run, so it is escaped.
+        texts = cast("Sequence[str | None]", values)
+        whole = [None if t is None else t.encode("utf-8", "backslashreplace").decode() for t in texts]
+        return pa.array(whole, type=pa.string())
+
+
+def _utc(time: datetime) -> datetime:
+    if time.tzinfo is None:
+        raise ValueError(f"the time {time} has no zone; give UTC, as datetime.now(UTC) does")
+    return time.astimezone(UTC).replace(tzinfo=None)
+
+
+def _check_numbers(values: NDArray[np.floating], numbers: Numbers) -> None:
+    if numbers == Numbers.FINITE and not np.isfinite(values).all():
+        wrong = values[~np.isfinite(values)][0]
+        raise ValueError(f"{wrong} among the numbers; only finite ones are stored here, and undefined is null")
+    if numbers == Numbers.NOT_NAN and np.isnan(values).any():
+        raise ValueError("NaN among the numbers; undefined is null, never NaN and never 0")
+
+
+def _encode_arrays(item: Scalar, values: Sequence[object], numbers: Numbers) -> pa.Array:
+    arrays = [None if v is None else np.asarray(v) for v in values]
+    lengths = np.array([0 if a is None else len(a) for a in arrays], dtype=np.int64)
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    parts = [a for a in arrays if a is not None and len(a)]
+    flat = np.concatenate(parts) if parts else np.zeros(0)
+    mask = pa.array(np.array([a is None for a in arrays], dtype=np.bool_))
+    return pa.ListArray.from_arrays(
+        pa.array(offsets), pa.array(_cast(item, flat, numbers)), type=pa.list_(arrow_type(item)), mask=mask
+    )
+
+
+def _cast(item: Scalar, flat: NDArray[np.generic], numbers: Numbers) -> NDArray[np.generic]:
+    if item.sql in _FLOATS:
+        with np.errstate(over="ignore"):
+            floats = flat.astype(_FLOATS[item.sql])
+        _check_numbers(floats, numbers)
+        return floats
+    kind = _INTEGERS[item.sql]
+    if flat.dtype.kind == "f" and len(flat):
+        raise TypeError(f"expected whole numbers and was given {flat.dtype}")
+    whole = flat.astype(kind)
+    if len(flat) and not np.array_equal(whole, flat):
+        raise OverflowError(f"a number does not fit {item.sql}")
+    return whole
+
+
+def _encode_lists(of: ListOf, values: Sequence[object], numbers: Numbers) -> pa.Array:
+    lists = cast("Sequence[Sequence[object] | None]", values)
+    offsets = np.concatenate(([0], np.cumsum([0 if v is None else len(v) for v in lists]))).astype(np.int32)
+    flat = [inner for v in lists if v is not None for inner in v]
+    if any(inner is None for inner in flat):
+        raise ValueError("a list holds a null")
+    mask = pa.array(np.array([v is None for v in lists], dtype=np.bool_))
+    return pa.ListArray.from_arrays(pa.array(offsets), _encode(of.item, flat, numbers), type=arrow_type(of), mask=mask)
+
+
+def _encode_structs(of: StructOf, values: Sequence[object], numbers: Numbers) -> pa.Array:
+    names = [name for name, _ in of.fields]
+    fields_of = operator.attrgetter(*names)
+    rows = [(None,) * len(names) if v is None else cast("tuple[object, ...]", fields_of(v)) for v in values]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    children = [_encode(inner, column, numbers) for (_, inner), column in zip(of.fields, columns, strict=True)]
+    fields = [pa.field(name, arrow_type(inner)) for name, inner in of.fields]
+    mask = pa.array(np.array([v is None for v in values], dtype=np.bool_))
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+def _decode(of: ColumnType, array: pa.Array, make: Maker) -> list[object]:
+    match of:
+        case Scalar():
+            return _decode_scalars(of, array)
+        case ListOf(item=Scalar() as item) if item.sql in _INTEGERS or item.sql in _FLOATS:
+            values = cast("pa.ListArray", array).values.to_numpy(zero_copy_only=False)
+            values.flags.writeable = False
+            return [None if s is None else values[s] for s in _slices(array)]
+        case ListOf():
+            inner = _decode(of.item, cast("pa.ListArray", array).values, make)
+            return [None if s is None else tuple(inner[s]) for s in _slices(array)]
+        case StructOf():
+            children = [
+                _decode(t, child, make)
+                for (_, t), child in zip(of.fields, cast("pa.StructArray", array).flatten(), strict=True)
+            ]
+            names = [name for name, _ in of.fields]
+            valid = array.is_valid().to_pylist()
+            rows = zip(*children, strict=True)
+            return [
+                make(**dict(zip(names, row, strict=True))) if v else None for v, row in zip(valid, rows, strict=True)
+            ]
+        case MapOf():
+            maps = cast("list[list[tuple[str, str]] | None]", array.to_pylist())
+            return [None if m is None else dict(m) for m in maps]
+
+
+def _slices(array: pa.Array) -> list[slice | None]:
+    bounds = cast("list[int]", cast("pa.ListArray", array).offsets.to_pylist())
+    valid = array.is_valid().to_pylist()
+    return [slice(a, b) if v else None for v, a, b in zip(valid, bounds[:-1], bounds[1:], strict=True)]
+
+
+def _decode_scalars(of: Scalar, array: pa.Array) -> list[object]:
+    values = array.to_pylist()
+    if of == TIMESTAMP:
+        times = cast("list[datetime | None]", values)
+        return [None if t is None else t.replace(tzinfo=UTC) for t in times]
+    if of == FLOAT:
+        return [None if v is None else float(str(np.float32(cast("float", v)))) for v in values]
+    return values

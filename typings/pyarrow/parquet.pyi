@@ -1,0 +1,27 @@
+# The part of pyarrow.parquet that this project uses.
+from collections.abc import Mapping, Sequence
+
+from pyarrow import BufferOutputStream, BufferReader, Schema, Table
+
+class FileMetaData:
+    num_rows: int
+    metadata: Mapping[bytes, bytes] | None
+
+class ParquetFile:
+    metadata: FileMetaData
+    schema_arrow: Schema
+    def __init__(self, source: BufferReader | str) -> None: ...
+    def read(self, columns: Sequence[str] | None = ..., use_threads: bool = ...) -> Table: ...
+
+def write_table(
+    table: Table,
+    where: BufferOutputStream | str,
+    *,
+    compression: str = ...,
+    compression_level: int | None = ...,
+    use_dictionary: bool | Sequence[str] = ...,
+    use_byte_stream_split: bool | Sequence[str] = ...,
+    column_encoding: Mapping[str, str] | None = ...,
+    write_statistics: bool | Sequence[str] = ...,
+    store_schema: bool = ...,
+) -> None: ...
