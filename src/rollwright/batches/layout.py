@@ -16,7 +16,16 @@ from torch import Tensor
 
 from rollwright.record.trajectory import ScoredTrajectory
 
-__all__ = ["BatchRow", "MicroBatch", "StepBatch", "Support", "SupportTensors", "UpdateOutcome", "UpdatePlan"]
+__all__ = [
+    "BatchRow",
+    "CreditFacts",
+    "MicroBatch",
+    "StepBatch",
+    "Support",
+    "SupportTensors",
+    "UpdateOutcome",
+    "UpdatePlan",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,6 +53,30 @@ class Support:
     offsets: NDArray[np.int64]
     """(T + 1,) token t was drawn among `token_ids[offsets[t]:offsets[t + 1]]`; nothing there: the whole vocabulary."""
     token_ids: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CreditFacts:
+    """What credit and weights are made from, besides the tokens: R rows, T tokens."""
+
+    rewards: NDArray[np.float64]
+    """(R,) verifier units, after the truncation rule; NaN where unscored."""
+    group_index: NDArray[np.int64]
+    """(R,) equal values were dispatched together."""
+    source_index: NDArray[np.int64]
+    """(R,) task source, numbered in alphabetical order."""
+    episode_index: NDArray[np.int64]
+    """(R,) the member."""
+    is_truncated: NDArray[np.bool_]
+    """(R,)"""
+    step_rewards: NDArray[np.float64]
+    """(T,) what a turn was paid, on its last action token; 0 elsewhere."""
+    turn_index: NDArray[np.int64]
+    """(T,) turn of the segment."""
+    state_index: NDArray[np.int64]
+    """(T,) equal where a group's actions started from equal environment states; -1: unknown."""
+    bootstrap: NDArray[np.float64] | None
+    """(R,) value of the state after the last token; NaN where unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,6 +109,7 @@ class StepBatch:
     """Row to reason (zero_contrast, unscored, …), from credit and from withholding."""
     eligible: frozenset[tuple[str, str | None]]
     """(origin, policy) pairs that this batch trains."""
+    facts: CreditFacts
     scores: Mapping[str, NDArray[np.float32]] = field(default_factory=lambda: {})
     """Streams made before the update, by name (reference, teacher, proximal, predicted): (T,), NaN where absent."""
     support: Support | None = None

@@ -1,0 +1,50 @@
+"""Trajectories to aligned, masked, weighted and packed tensors, and from what the learner did back to receipts."""
+
+from rollwright.batches.credit_inputs import credit_inputs
+from rollwright.batches.cut import cut
+from rollwright.batches.errors import BatchError
+from rollwright.batches.layout import (
+    BatchRow,
+    CreditFacts,
+    MicroBatch,
+    StepBatch,
+    Support,
+    SupportTensors,
+    UpdateOutcome,
+    UpdatePlan,
+)
+from rollwright.batches.masking import action_mask, sampled_mask, tool_mask, value_mask
+from rollwright.batches.metrics import batch_metrics, update_metrics
+from rollwright.batches.planner import plan_step, with_score
+from rollwright.batches.receipts import eligible_rows, receipts_of
+from rollwright.batches.rules import BatchRules, SegmentScores
+from rollwright.batches.updates import components_of, minibatches, plan_updates
+
+__all__ = [
+    "BatchError",
+    "BatchRow",
+    "BatchRules",
+    "CreditFacts",
+    "MicroBatch",
+    "SegmentScores",
+    "StepBatch",
+    "Support",
+    "SupportTensors",
+    "UpdateOutcome",
+    "UpdatePlan",
+    "action_mask",
+    "batch_metrics",
+    "components_of",
+    "credit_inputs",
+    "cut",
+    "eligible_rows",
+    "minibatches",
+    "plan_step",
+    "plan_updates",
+    "receipts_of",
+    "sampled_mask",
+    "tool_mask",
+    "update_metrics",
+    "value_mask",
+    "with_score",
+]

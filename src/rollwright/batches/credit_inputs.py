@@ -1,0 +1,58 @@
+"""What credit and weights take: the facts of rows and of their masked tokens, as host tensors."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rollwright.algorithms.objective import CreditInputs
+from rollwright.batches.layout import StepBatch
+
+__all__ = ["credit_inputs", "tokens_of"]
+
+
+def credit_inputs(batch: StepBatch, rows: Sequence[int], mask: NDArray[np.bool_]) -> CreditInputs:
+    """The facts of some rows and of their masked tokens, as host tensors.
+
+    Args:
+        batch: a step's batch.
+        rows: ascending row numbers.
+        mask: (T,) bool: `acts` for credit, `action_mask` for weights.
+
+    Returns:
+        R = len(rows) rows in that order, with the N of their tokens that the mask has.
+    """
+    facts = batch.facts
+    index = np.asarray(rows, np.int64)
+    tokens = tokens_of(batch, rows, mask)
+    running = np.concatenate([np.zeros(1, np.int64), np.cumsum(tokens)])
+    counts = running[batch.row_offsets[index + 1]] - running[batch.row_offsets[index]]
+    logprobs = {"behavior": batch.behavior, **{n: s for n, s in batch.scores.items() if n != "predicted"}}
+    values = {} if "predicted" not in batch.scores else {"predicted": _tensor(batch.scores["predicted"][tokens])}
+    if facts.bootstrap is not None:
+        values["bootstrap"] = _tensor(facts.bootstrap[index])
+    return CreditInputs(
+        rewards=_tensor(facts.rewards[index]),
+        group_index=torch.tensor(facts.group_index[index]),
+        source_index=torch.tensor(facts.source_index[index]),
+        episode_index=torch.tensor(facts.episode_index[index]),
+        row_offsets=torch.tensor(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])),
+        is_truncated=torch.tensor(facts.is_truncated[index]),
+        step_rewards=_tensor(facts.step_rewards[tokens]),
+        turn_index=torch.tensor(facts.turn_index[tokens]),
+        state_index=torch.tensor(facts.state_index[tokens]),
+        logprobs={name: _tensor(stream[tokens]) for name, stream in logprobs.items()},
+        values=values,
+    )
+
+
+def tokens_of(batch: StepBatch, rows: Sequence[int], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """(T,) bool: the masked tokens of some rows."""
+    chosen = np.zeros(len(batch.rows), np.bool_)
+    chosen[list(rows)] = True
+    return mask & np.repeat(chosen, np.diff(batch.row_offsets))
+
+
+def _tensor(values: NDArray[np.floating]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)

@@ -1,0 +1,172 @@
+"""From whole groups to a step's batch: rows, streams, rewards, credit, and what is withheld.
+
+    groups ─► members ─► rows and streams ─► rewards ─► credit ─► withheld rows, owners, action mask
+
+Credit sees every action token of every branch; a shared segment then takes the mean of its copies. Weights see each
+token once, in the row that owns its segment.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rollwright.algorithms.groups import ZERO_CONTRAST
+from rollwright.algorithms.objective import Objective
+from rollwright.batches.credit_inputs import credit_inputs
+from rollwright.batches.drafting import is_stale, lay_out
+from rollwright.batches.errors import BatchError
+from rollwright.batches.layout import BatchRow, StepBatch
+from rollwright.batches.rows import Branch, Place, owners_of, places_of
+from rollwright.batches.rules import BatchRules, SegmentScores
+from rollwright.record import Group, ScoredTrajectory, is_eligible
+
+__all__ = ["plan_step", "with_score"]
+
+
+def plan_step(
+    groups: Sequence[Group],
+    *,
+    step: int,
+    objective: Objective,
+    eligible: frozenset[tuple[str, str | None]],
+    rules: BatchRules,
+    scores: Sequence[SegmentScores] = (),
+) -> StepBatch:
+    """Lay out the members of whole groups and give each action token its credit.
+
+    Args:
+        groups: of one step, in any order; demonstrations are groups of one.
+        step: the step that consumes them.
+        objective: whose credit is made.
+        eligible: (origin, policy) pairs that are trained.
+        rules: staleness and support.
+        scores: what models said of segments beforehand (reference, teacher, proximal, predicted, bootstrap).
+
+    Returns:
+        The batch; equal, bit for bit, whatever the order of `groups`.
+    """
+    draft = lay_out(groups, step=step, eligible=eligible, rules=rules, scores=scores)
+    credit = objective.credit(credit_inputs(draft, range(len(draft.rows)), draft.acts))
+    reasons = [
+        _reason(row, draft.members[row.member], credit.untrained.get(index), rules)
+        for index, row in enumerate(draft.rows)
+    ]
+    withheld = [None if reason == ZERO_CONTRAST else reason for reason in reasons]
+    places = _eligible_places(draft)
+    rows = _owning(draft.rows, owners_of(places, withheld), withheld, _stale_segments(places, step, rules))
+    advantages = _shared_mean(_scatter(credit.advantages, draft.acts), places, withheld)
+    targets = credit.value_targets
+    return replace(
+        draft,
+        rows=rows,
+        action_mask=_trained(draft.acts, places, rows),
+        advantages=advantages,
+        value_targets=None if targets is None else _shared_mean(_scatter(targets, draft.acts), places, withheld),
+        untrained={index: reason for index, reason in enumerate(reasons) if reason is not None},
+    )
+
+
+def with_score(batch: StepBatch, name: str, values: NDArray[np.float32]) -> StepBatch:
+    """The batch with one more stream, such as what the learner scored before the first update.
+
+    Args:
+        batch: a step's batch of T tokens.
+        name: proximal, reference, teacher or predicted.
+        values: (T,) NaN where nothing was scored.
+
+    Returns:
+        A new batch; credit is not made again.
+    """
+    if values.shape != batch.token_ids.shape:
+        raise BatchError(f"stream {name} has shape {values.shape}; the batch has {len(batch.token_ids)} tokens.")
+    return replace(batch, scores={**batch.scores, name: values})
+
+
+def _owning(
+    rows: Sequence[BatchRow],
+    owners: Mapping[tuple[int, int], int],
+    withheld: Sequence[str | None],
+    stale: frozenset[tuple[int, int]],
+) -> tuple[BatchRow, ...]:
+    """The rows with what they own, and why they are withheld."""
+    owned = [tuple(s for s in row.segments if owners.get((row.member, s)) == index) for index, row in enumerate(rows)]
+    return tuple(
+        replace(
+            row,
+            withheld=withheld[index],
+            owns=owned[index],
+            stale_segments=tuple(s for s in owned[index] if (row.member, s) in stale),
+        )
+        for index, row in enumerate(rows)
+    )
+
+
+def _reason(row: BatchRow, member: ScoredTrajectory, of_credit: str | None, rules: BatchRules) -> str | None:
+    """Why a row is untrained, the rule's own reasons before those of credit."""
+    is_demonstration = member.trajectory.purpose == "demonstration"
+    if isinstance(member.outcome, str) and not is_demonstration:
+        return "unscored"
+    if is_stale(row.lag, rules):
+        return "stale"
+    return of_credit
+
+
+def _eligible_places(batch: StepBatch) -> tuple[Place, ...]:
+    branches = [Branch(member=row.member, segments=row.segments) for row in batch.rows]
+    places = places_of(batch.members, branches, batch.row_offsets)
+    return tuple(place for place in places if is_eligible(place.segment, batch.eligible))
+
+
+def _stale_segments(places: Sequence[Place], step: int, rules: BatchRules) -> frozenset[tuple[int, int]]:
+    """(member, segment) of those over the bound, where segments are withheld alone."""
+    if rules.stale_unit == "trajectory":
+        return frozenset()
+    return frozenset(
+        (place.member, place.segment.segment)
+        for place in places
+        if place.segment.policy_version is not None and step - 1 - place.segment.policy_version > rules.max_lag
+    )
+
+
+def _trained(acts: NDArray[np.bool_], places: Sequence[Place], rows: Sequence[BatchRow]) -> NDArray[np.bool_]:
+    """(T,) acts of the owned, fresh segments of the rows that stay."""
+    trained = np.zeros_like(acts)
+    kept = {
+        (index, segment)
+        for index, row in enumerate(rows)
+        if row.withheld is None
+        for segment in row.owns
+        if segment not in row.stale_segments
+    }
+    for place in places:
+        if (place.row, place.segment.segment) in kept:
+            trained[place.start : place.stop] = acts[place.start : place.stop]
+    return trained
+
+
+def _shared_mean(
+    stream: NDArray[np.float64], places: Sequence[Place], withheld: Sequence[str | None]
+) -> NDArray[np.float64]:
+    """Copies of a shared segment take their mean over the rows that stay; withheld rows get 0."""
+    copies: dict[tuple[int, int], list[Place]] = {}
+    for place in places:
+        if withheld[place.row] is None:
+            copies.setdefault((place.member, place.segment.segment), []).append(place)
+        else:
+            stream[place.start : place.stop] = 0.0
+    for group in copies.values():
+        if len(group) > 1:
+            mean = np.mean([stream[place.start : place.stop] for place in group], axis=0)
+            for place in group:
+                stream[place.start : place.stop] = mean
+    return stream
+
+
+def _scatter(values: torch.Tensor, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """(T,) from (N,), 0 outside the mask."""
+    stream = np.zeros(len(mask), np.float64)
+    stream[mask] = values.detach().to(torch.float64).numpy()
+    return stream

@@ -1,0 +1,252 @@
+"""Receipts: what one update did with each eligible segment of its rows, for each component of the loss.
+
+Withheld and empty segments have theirs too: weight 0, and the reason. The log-probability streams stand once an
+update, on the main component's receipt; they are null where a withheld segment was never scored.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollwright.algorithms.objective import Objective
+from rollwright.batches.layout import BatchRow, StepBatch, UpdateOutcome, UpdatePlan
+from rollwright.batches.updates import components_of
+from rollwright.record import EligibleRow, Flag, Receipt, Runs, Segment
+from rollwright.record.run_length import run_length
+
+__all__ = ["eligible_rows", "receipts_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Entry:
+    """An owned segment of the update."""
+
+    row: int
+    segment: Segment
+    start: int
+    stop: int
+
+    @property
+    def tokens(self) -> slice:
+        return slice(self.start, self.stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Applied:
+    """What an update really used, over the step's stream."""
+
+    trained: NDArray[np.bool_]
+    """(T,) of this update's rows."""
+    kept: NDArray[np.bool_]
+    """(T,) within `trained`; nothing where the update was skipped."""
+    moved: NDArray[np.float64]
+    """(T,) |weight·correction·advantage| of the main component on kept tokens."""
+
+
+def receipts_of(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective) -> tuple[Receipt, ...]:
+    """One receipt for each eligible segment of the update's rows and each component.
+
+    Args:
+        plan: the update.
+        outcome: what the learner did with it.
+        objective: its components.
+
+    Returns:
+        Receipts by row, segment and component, the main component first.
+    """
+    entries = _entries(plan)
+    applied = _apply(plan, outcome, objective.component)
+    regularizers = [regularizer.component for regularizer in objective.regularizers]
+    parts = [_main_receipts(plan, outcome, entries, applied, objective.component)]
+    parts.extend(_regularizer_receipts(plan, outcome, entries, applied, name) for name in regularizers)
+    return tuple(receipt for of_segment in zip(*parts, strict=True) for receipt in of_segment)
+
+
+def eligible_rows(
+    model: str, objective: Objective, eligible: frozenset[tuple[str, str | None]]
+) -> tuple[EligibleRow, ...]:
+    """What the manifest lists: every component trains every pair, in a fixed order."""
+    pairs = sorted(eligible, key=lambda pair: (pair[0], pair[1] or ""))
+    return tuple(
+        EligibleRow(model=model, component=component, origin=origin, policy=policy)
+        for component, _ in components_of(objective)
+        for origin, policy in pairs
+    )
+
+
+def _entries(plan: UpdatePlan) -> tuple[_Entry, ...]:
+    batch = plan.batch
+    entries: list[_Entry] = []
+    for row in plan.rows:
+        segments = batch.members[batch.rows[row].member].trajectory.segments
+        offset = int(batch.row_offsets[row])
+        for number in batch.rows[row].owns:
+            segment = segments[number]
+            start = offset + segment.start
+            entries.append(_Entry(row=row, segment=segment, start=start, stop=start + segment.num_tokens))
+    return tuple(entries)
+
+
+def _apply(plan: UpdatePlan, outcome: UpdateOutcome, component: str) -> _Applied:
+    batch = plan.batch
+    chosen = np.zeros(len(batch.rows), np.bool_)
+    chosen[list(plan.rows)] = True
+    trained = batch.action_mask & np.repeat(chosen, np.diff(batch.row_offsets))
+    kept = trained & outcome.keep if outcome.is_applied else np.zeros_like(trained)
+    moved = np.zeros(len(trained), np.float64)
+    moved[kept] = np.abs(plan.token_weights[component][kept] * batch.advantages[kept])
+    if outcome.correction is not None:
+        moved[kept] *= np.abs(outcome.correction[kept].astype(np.float64))
+    return _Applied(trained=trained, kept=kept, moved=moved)
+
+
+def _main_receipts(
+    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], applied: _Applied, component: str
+) -> list[Receipt]:
+    batch = plan.batch
+    advantages = batch.advantages.astype(np.float32)
+    flags = _flags(batch, outcome, applied, entries)
+    log_ratios = _log_ratios(batch, outcome)
+    losses = outcome.token_losses.get(component)
+    receipts: list[Receipt] = []
+    for entry in entries:
+        is_scored = _is_scored(batch.rows[entry.row], entry)
+        kept = applied.kept[entry.tokens]
+        receipts.append(
+            Receipt(
+                step=batch.step,
+                update=plan.update,
+                model=batch.model,
+                component=component,
+                trajectory_id=batch.members[batch.rows[entry.row].member].trajectory_id,
+                segment=entry.segment.segment,
+                row_index=entry.row,
+                lag=_lag(batch, entry.segment),
+                num_eligible=int(batch.acts[entry.tokens].sum()),
+                num_kept=int(kept.sum()),
+                untrained_reason=_main_reason(batch, entry, applied),
+                advantage=run_length(advantages[entry.tokens]),
+                token_weight=run_length(plan.token_weights[component][entry.tokens]),
+                correction=_corrections(outcome, entry, applied),
+                flags=run_length(flags[entry.tokens]),
+                proximal_logprobs=_stream(outcome.proximal, entry, is_scored=is_scored),
+                current_logprobs=_stream(outcome.current, entry, is_scored=is_scored),
+                reference_logprobs=_stream(outcome.reference, entry, is_scored=is_scored),
+                teacher_logprobs=_stream(batch.scores.get("teacher"), entry, is_scored=True),
+                predicted_values=_stream(batch.scores.get("predicted"), entry, is_scored=True),
+                value_targets=_stream(batch.value_targets, entry, is_scored=True),
+                entropy=_mean(outcome.entropy, entry, kept),
+                max_log_ratio=_largest(log_ratios, entry, kept),
+                loss=0.0 if losses is None else float(losses[entry.tokens].sum()),
+                influence=float(applied.moved[entry.tokens].sum()),
+            )
+        )
+    return receipts
+
+
+def _regularizer_receipts(
+    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], applied: _Applied, component: str
+) -> list[Receipt]:
+    """A regularizer acts on all trained tokens; it has no advantage, and so no influence."""
+    batch = plan.batch
+    losses = outcome.token_losses.get(component)
+    return [
+        Receipt(
+            step=batch.step,
+            update=plan.update,
+            model=batch.model,
+            component=component,
+            trajectory_id=batch.members[batch.rows[entry.row].member].trajectory_id,
+            segment=entry.segment.segment,
+            row_index=entry.row,
+            lag=_lag(batch, entry.segment),
+            num_eligible=int(batch.acts[entry.tokens].sum()),
+            num_kept=int(applied.trained[entry.tokens].sum()) if outcome.is_applied else 0,
+            untrained_reason=_withheld_reason(batch.rows[entry.row], entry),
+            advantage=None,
+            token_weight=run_length(plan.token_weights[component][entry.tokens]),
+            correction=None,
+            flags=None,
+            proximal_logprobs=None,
+            current_logprobs=None,
+            loss=0.0 if losses is None else float(losses[entry.tokens].sum()),
+            influence=0.0,
+        )
+        for entry in entries
+    ]
+
+
+def _flags(
+    batch: StepBatch, outcome: UpdateOutcome, applied: _Applied, entries: Sequence[_Entry]
+) -> NDArray[np.uint16]:
+    """(T,) the learner's bits on trained tokens, and the planner's own."""
+    flags = np.where(applied.trained, outcome.flags, np.uint16(0)).astype(np.uint16)
+    flags[applied.trained & (batch.advantages == 0)] |= np.uint16(Flag.ZERO_ADVANTAGE)
+    bits = {"stale": Flag.STALE, "truncated": Flag.TRUNCATION_MASK, "rejected": Flag.SEQUENCE_MASK}
+    for entry in entries:
+        reason = _withheld_reason(batch.rows[entry.row], entry)
+        if reason in bits:
+            flags[entry.tokens] |= np.uint16(bits[reason])
+    return flags
+
+
+def _corrections(outcome: UpdateOutcome, entry: _Entry, applied: _Applied) -> Runs | None:
+    if outcome.correction is None:
+        return None
+    return run_length(np.where(applied.trained[entry.tokens], outcome.correction[entry.tokens], np.float32(1)))
+
+
+def _withheld_reason(row: BatchRow, entry: _Entry) -> str | None:
+    return "stale" if entry.segment.segment in row.stale_segments else row.withheld
+
+
+def _main_reason(batch: StepBatch, entry: _Entry, applied: _Applied) -> str | None:
+    """Why all of the segment is untrained."""
+    row = batch.rows[entry.row]
+    reason = _withheld_reason(row, entry)
+    if reason is not None:
+        return reason
+    if entry.row in batch.untrained and not batch.advantages[entry.tokens].any():
+        return batch.untrained[entry.row]
+    if applied.trained[entry.tokens].any() and not applied.kept[entry.tokens].any():
+        return "rejected"
+    return None
+
+
+def _is_scored(row: BatchRow, entry: _Entry) -> bool:
+    return _withheld_reason(row, entry) is None
+
+
+def _lag(batch: StepBatch, segment: Segment) -> int:
+    return 0 if segment.policy_version is None else batch.step - 1 - segment.policy_version
+
+
+def _log_ratios(batch: StepBatch, outcome: UpdateOutcome) -> NDArray[np.float64] | None:
+    """(T,) |current - behavior|, or of proximal where they are equal: how far the token is off-policy in all."""
+    current = outcome.proximal if outcome.current is None else outcome.current
+    return None if current is None else np.abs(current.astype(np.float64) - batch.behavior)
+
+
+def _stream(
+    stream: NDArray[np.float32] | NDArray[np.float64] | None, entry: _Entry, *, is_scored: bool
+) -> NDArray[np.float32] | None:
+    if stream is None or not is_scored:
+        return None
+    values = stream[entry.tokens].astype(np.float32)
+    values.flags.writeable = False
+    return values
+
+
+def _mean(stream: NDArray[np.float32] | None, entry: _Entry, kept: NDArray[np.bool_]) -> float | None:
+    if stream is None or not kept.any():
+        return None
+    return float(stream[entry.tokens][kept].astype(np.float64).mean())
+
+
+def _largest(stream: NDArray[np.float64] | None, entry: _Entry, kept: NDArray[np.bool_]) -> float | None:
+    if stream is None or not kept.any():
+        return None
+    largest = float(stream[entry.tokens][kept].max())
+    return largest if largest == largest else None
