@@ -77,6 +77,7 @@ from rollwright.record.trajectory import (
     context_segments,
     is_eligible,
     trajectory_id_of,
+    unscored,
 )
 from rollwright.record.verifier import (
     GradingError,
@@ -160,4 +161,5 @@ __all__ = [
     "reset_seed",
     "seed_of",
     "trajectory_id_of",
+    "unscored",
 ]

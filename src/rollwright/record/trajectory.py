@@ -24,6 +24,7 @@ __all__ = [
     "context_segments",
     "is_eligible",
     "trajectory_id_of",
+    "unscored",
 ]
 
 Purpose = Literal["train", "evaluation", "demonstration", "audit"]
@@ -166,6 +167,18 @@ class ScoredTrajectory:
     def trajectory_id(self) -> str:
         """Of the trajectory."""
         return self.trajectory.trajectory_id
+
+
+def unscored(trajectory: Trajectory, reason: str) -> ScoredTrajectory:
+    """A trajectory that nothing judged, with why: its terminal reason, or `demonstration`."""
+    return ScoredTrajectory(
+        trajectory=trajectory,
+        verdicts=(),
+        outcome=reason,
+        reward_rule="none",
+        reward_components=(),
+        verifying_s=0.0,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,0 +1,101 @@
+"""Runs a protocol with the weights that serve, and measures what came of it.
+
+Every task counts once whatever else runs; attempts that failed by no fault of the policy are repeated, then counted as
+unscored and left out of every mean.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rollwright.evaluation.measures import measure
+from rollwright.evaluation.protocol import EvaluationProtocol
+from rollwright.record import EvaluationRow, ScoredTrajectory, Task, Trajectory, unscored
+
+__all__ = ["Evaluation", "EvaluationAttempt", "evaluate"]
+
+_MAX_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationAttempt:
+    """One try at one sample of one held-out task."""
+
+    group_id: int
+    sample: int
+    attempt: int
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evaluation:
+    """What one evaluation measured, and its episodes."""
+
+    protocol: str
+    success: float
+    low: float
+    high: float
+    num_tasks: int
+    num_samples: int
+    rows: tuple[EvaluationRow, ...]
+    trajectories: tuple[ScoredTrajectory, ...]
+
+
+async def evaluate(
+    protocol: EvaluationProtocol,
+    *,
+    step: int,
+    take_group: Callable[[], int],
+    run_episode: Callable[[EvaluationAttempt], Awaitable[Trajectory]],
+    score: Callable[[Sequence[Trajectory]], Awaitable[Sequence[ScoredTrajectory]]],
+    now: Callable[[], datetime],
+) -> Evaluation:
+    """Attempt every task of the protocol and measure.
+
+    Args:
+        protocol: what is held fixed.
+        step: the step whose weights serve; also their policy version.
+        take_group: gives a fresh group id for each task, in the protocol's order.
+        run_episode: runs one attempt; bounded by the wiring, never by this function.
+        score: scores the finished episodes of a task.
+        now: stamps the rows.
+    """
+    groups = [take_group() for _ in protocol.tasks]
+
+    async def attempt(group_id: int, task: Task, sample: int) -> list[Trajectory]:
+        tries: list[Trajectory] = []
+        while not tries or (not tries[-1].terminal_reason.is_trainable and len(tries) < _MAX_ATTEMPTS):
+            tries.append(
+                await run_episode(EvaluationAttempt(group_id=group_id, sample=sample, attempt=len(tries), task=task))
+            )
+        return tries
+
+    async def settle(group_id: int, task: Task) -> list[ScoredTrajectory]:
+        async with asyncio.TaskGroup() as samples:
+            running = [
+                samples.create_task(attempt(group_id, task, n), name=f"evaluation {group_id} sample {n}")
+                for n in range(protocol.samples)
+            ]
+        tries = [t for task_ in running for t in task_.result()]
+        scored = {s.trajectory_id: s for s in await score([t for t in tries if t.terminal_reason.is_trainable])}
+        return [scored.get(t.trajectory_id) or unscored(t, str(t.terminal_reason)) for t in tries]
+
+    async with asyncio.TaskGroup() as tasks:
+        running = [
+            tasks.create_task(settle(group_id, task), name=f"evaluation of {task.task_id}")
+            for group_id, task in zip(groups, protocol.tasks, strict=True)
+        ]
+    members = tuple(m for task_ in running for m in task_.result())
+    rows = measure(protocol, members, step=step, now=now())
+    success = next(r for r in rows if r.metric == "success" and not r.labels)
+    return Evaluation(
+        protocol=protocol.name,
+        success=success.value if success.value is not None else float("nan"),
+        low=success.low if success.low is not None else float("nan"),
+        high=success.high if success.high is not None else float("nan"),
+        num_tasks=success.num_tasks,
+        num_samples=protocol.samples,
+        rows=rows,
+        trajectories=members,
+    )

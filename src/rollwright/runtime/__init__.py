@@ -1,0 +1,1 @@
+"""The asynchronous loop around engine and learner: admission, ledger, buffer, weight channel, checkpoints, shutdown."""

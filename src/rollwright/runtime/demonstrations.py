@@ -1,0 +1,133 @@
+"""The collectors that sample nothing: demonstrations made by the environment, and batches of a stored run."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from rollwright.record import Group, unscored
+from rollwright.runtime.dispatcher import member_change
+from rollwright.runtime.errors import RuntimeRunError
+from rollwright.runtime.ledger import Ledger
+from rollwright.runtime.parts import Attempt, Collected, EpisodeFn, GroupCounter, Tasks
+
+__all__ = ["DemonstrationCollector", "StoredCollector"]
+
+
+class DemonstrationCollector:
+    """A batch is `batch_size` demonstrations, each a group of one without ledger row."""
+
+    def __init__(
+        self, *, stage: str, batch_size: int, tasks: Tasks, counter: GroupCounter, run_episode: EpisodeFn
+    ) -> None:
+        """Store the parts; `run_episode` plays what the environment demonstrates."""
+        self._stage = stage
+        self._batch_size = batch_size
+        self._tasks = tasks
+        self._counter = counter
+        self._run_episode = run_episode
+
+    @property
+    def needs_policy(self) -> bool:
+        """Demonstrations are played, not sampled."""
+        return False
+
+    async def run(self) -> None:
+        """Nothing runs in the background."""
+
+    async def collect(self, step: int) -> Collected:
+        """Play the next demonstrations."""
+        attempts = [
+            Attempt(
+                purpose="demonstration",
+                stage=self._stage,
+                group_id=self._counter.take(),
+                slot=0,
+                attempt=0,
+                task=self._tasks.take(),
+            )
+            for _ in range(self._batch_size)
+        ]
+        async with asyncio.TaskGroup() as episodes:
+            running = [episodes.create_task(self._play(a), name=f"demonstration {a.group_id}") for a in attempts]
+        return Collected(groups=tuple(task.result() for task in running), others=())
+
+    async def _play(self, attempt: Attempt) -> Group:
+        trajectory = await self._run_episode(attempt)
+        if not trajectory.terminal_reason.is_trainable:
+            raise RuntimeRunError(
+                f"the demonstration of task {attempt.task.task_id} ended with {trajectory.terminal_reason}: "
+                f"{trajectory.failure_cause}. A demonstration must run through its own environment; mend it."
+            )
+        member = unscored(trajectory, "demonstration")
+        return Group(group_id=attempt.group_id, task=attempt.task, size=1, members=(member,))
+
+    def settle(self, step: int, groups: Sequence[Group]) -> None:
+        """Demonstrations have no ledger rows."""
+
+    def advance(self) -> None:
+        """Nothing waits for a version."""
+
+    def state(self) -> Mapping[str, int]:
+        """The cursor of the tasks."""
+        return self._tasks.state()
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Go on from a saved cursor."""
+        self._tasks.restore(state)
+
+
+class StoredCollector:
+    """Gives the batches of a stored run again, with their ids."""
+
+    def __init__(
+        self,
+        *,
+        read: Callable[[int], Sequence[Group]],
+        first_step: int,
+        counter: GroupCounter,
+        ledger: Ledger,
+    ) -> None:
+        """`read` gives the groups that a step of the source consumed."""
+        self._read = read
+        self._first_step = first_step
+        self._counter = counter
+        self._ledger = ledger
+
+    @property
+    def needs_policy(self) -> bool:
+        """What is stored was sampled before."""
+        return False
+
+    async def run(self) -> None:
+        """Nothing runs in the background."""
+
+    async def collect(self, step: int) -> Collected:
+        """The groups of `step`, in their order."""
+        groups = tuple(await asyncio.to_thread(self._read, step))
+        if not groups:
+            raise RuntimeRunError(
+                f"the stored run has no batch for step {step}; it ends earlier. Set run.steps to what it holds."
+            )
+        for group in groups:
+            self._counter.skip_past(group.group_id)
+            for member in group.members:
+                if member.trajectory.purpose == "train":
+                    for state in ("in_flight", "ready"):
+                        self._ledger.enter(member_change(member, state, step=step, version=step - 1))
+        return Collected(groups=groups, others=())
+
+    def advance(self) -> None:
+        """Nothing waits for a version."""
+
+    def settle(self, step: int, groups: Sequence[Group]) -> None:
+        """Note the batch in the ledger."""
+        for group in groups:
+            for member in group.members:
+                if member.trajectory.purpose == "train":
+                    self._ledger.enter(member_change(member, "trained", step=step, version=step - 1))
+
+    def state(self) -> Mapping[str, int]:
+        """The step alone is the cursor."""
+        return {}
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """The step alone is the cursor."""

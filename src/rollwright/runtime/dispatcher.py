@@ -1,0 +1,268 @@
+"""Dispatches groups of attempts under the admission rule and delivers the finished ones.
+
+    tasks ──take──► admit? ──► group: slots run at once ──► score ──► buffer ──collect──► batch
+                      ▲            │ failed by no fault of its own: new attempt, same slot, same seeds
+                      │            └ failed for good: the incomplete-group rule
+                      └── woken by: a saved step (version + 1), a filtered or expired group
+
+One background loop (`run`) admits; each group is a task of its TaskGroup. It waits on `_wake` alone.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rollwright.record import Group, LedgerState, ScoredTrajectory, Task, Trajectory, unscored
+from rollwright.runtime.admission import AdmissionRule
+from rollwright.runtime.buffer import GroupBuffer, ReadyGroup
+from rollwright.runtime.errors import NoProgressError
+from rollwright.runtime.ledger import Ledger, SlotChange
+from rollwright.runtime.parts import Attempt, Collected, EpisodeFn, GroupCounter, ScoreFn, Tasks
+
+__all__ = ["Dispatcher", "DispatchRules"]
+
+_HOPELESS_GROUPS = 8
+"""Groups in a row without one finished episode, after which the run stops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchRules:
+    """Numbers and names that decide what is dispatched and kept."""
+
+    stage: str
+    admission: AdmissionRule
+    max_attempts: int
+    concurrency: int
+    incomplete: Literal["train", "filter"]
+    first_version: int
+    """Policy version at the stage's start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Dispatched:
+    group_id: int
+    task: Task
+    version: int
+
+
+class Dispatcher:
+    """The collector of an RL stage."""
+
+    def __init__(
+        self,
+        rules: DispatchRules,
+        *,
+        tasks: Tasks,
+        counter: GroupCounter,
+        ledger: Ledger,
+        run_episode: EpisodeFn,
+        score: ScoreFn,
+    ) -> None:
+        """Store the parts; nothing runs before `run`."""
+        self._rules = rules
+        self._tasks = tasks
+        self._counter = counter
+        self._ledger = ledger
+        self._run_episode = run_episode
+        self._score = score
+        self._buffer = GroupBuffer((rules.admission.max_lag + 2) * rules.admission.batch_slots)
+        self._places = asyncio.Semaphore(rules.concurrency)
+        self._wake = asyncio.Event()
+        self._running = 0
+        self._trained = 0
+        self._steps = 0
+        self._open_steps = 0
+        self._failures: list[ScoredTrajectory] = []
+        self._hopeless = 0
+
+    @property
+    def needs_policy(self) -> bool:
+        """An RL stage samples from the newest weights."""
+        return True
+
+    async def run(self) -> None:
+        """Admit groups for ever; ends when cancelled, with every episode it started.
+
+        Raises:
+            NoProgressError: when group after group fails for good.
+        """
+        async with asyncio.TaskGroup() as groups:
+            while True:
+                while self._rules.admission.admits(
+                    accepted=self._trained + self._buffer.ready_slots, running=self._running, version=self._open_steps
+                ):
+                    dispatched = _Dispatched(
+                        group_id=self._counter.take(), task=self._tasks.take(), version=self._version
+                    )
+                    self._running += self._rules.admission.group_size
+                    for slot in range(self._rules.admission.group_size):
+                        self._enter(dispatched, slot, "in_flight")
+                    groups.create_task(self._run_group(dispatched), name=f"group {dispatched.group_id}")
+                self._wake.clear()
+                await self._wake.wait()
+
+    async def collect(self, step: int) -> Collected:
+        """Wait for a batch of young enough groups; expired ones are counted and make room."""
+        oldest = step - 1 - self._rules.admission.max_lag
+        expired: list[ScoredTrajectory] = []
+        while True:
+            batch, old = await self._buffer.take(self._rules.admission.batch_slots, oldest_allowed=oldest)
+            for ready in old:
+                self._settle(ready.group, "expired", "lag")
+                expired += ready.group.members
+            if batch:
+                others = (*self._failures, *expired)
+                self._failures = []
+                # In the batch and not yet trained: they keep their place in the account until the step is settled.
+                self._trained += sum(r.group.size for r in batch)
+                return Collected(groups=tuple(r.group for r in batch), others=others)
+            self._wake.set()
+
+    def settle(self, step: int, groups: Sequence[Group]) -> None:
+        """Note the batch in the ledger."""
+        for group in groups:
+            for member in group.members:
+                self._enter_member(member, "trained", step=step)
+        self._steps += 1
+
+    def advance(self) -> None:
+        """Let the groups of the next version start."""
+        self._open_steps = self._steps
+        self._wake.set()
+
+    def state(self) -> Mapping[str, int]:
+        """The cursor of the tasks, and how many slots and steps this stage has trained."""
+        assert self._running == 0 or self._rules.admission.max_lag > 0, "a synchronous step left episodes in flight"
+        return {"trained": self._trained, "steps": self._steps, **self._tasks.state()}
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Go on from a saved cursor."""
+        self._trained, self._steps = state["trained"], state["steps"]
+        self._open_steps = self._steps
+        self._tasks.restore({k: v for k, v in state.items() if k not in ("trained", "steps")})
+
+    @property
+    def _version(self) -> int:
+        return self._rules.first_version + self._open_steps
+
+    async def _run_group(self, dispatched: _Dispatched) -> None:
+        async with asyncio.TaskGroup() as slots:
+            running = [
+                slots.create_task(self._run_slot(dispatched, slot), name=f"group {dispatched.group_id} slot {slot}")
+                for slot in range(self._rules.admission.group_size)
+            ]
+        ended = [task.result() for task in running]
+        members = await self._score([t for t in ended if t.terminal_reason.is_trainable])
+        for slot, trajectory in enumerate(ended):
+            if not trajectory.terminal_reason.is_trainable:
+                self._enter(dispatched, slot, "failed", trajectory=trajectory, rule=trajectory.failure_cause)
+        for member in members:
+            self._enter_member(member, "ready", step=self._version + 1)
+        group = Group(
+            group_id=dispatched.group_id,
+            task=dispatched.task,
+            size=self._rules.admission.group_size,
+            members=tuple(members),
+        )
+        self._running -= group.size
+        is_complete = len(group.members) == group.size
+        if group.members and (is_complete or self._rules.incomplete == "train"):
+            self._hopeless = 0
+            await self._buffer.put(ReadyGroup(group=group, oldest_version=_oldest_version(group, self._version)))
+            return
+        self._settle(group, "filtered", "incomplete_group")
+        self._failures += group.members
+        self._hopeless = 0 if group.members else self._hopeless + 1
+        if self._hopeless >= _HOPELESS_GROUPS:
+            raise NoProgressError(
+                f"{self._hopeless} groups in a row ended without one episode, each slot after "
+                f"{self._rules.max_attempts} attempts; the last cause: {ended[-1].failure_cause}. Mend the engine or "
+                "the environment and `rollwright resume` the run."
+            )
+        self._wake.set()
+
+    async def _run_slot(self, dispatched: _Dispatched, slot: int) -> Trajectory:
+        parent: str | None = None
+        for attempt in range(self._rules.max_attempts):
+            if attempt:
+                self._enter(dispatched, slot, "in_flight", attempt=attempt)
+            async with self._places:
+                trajectory = await self._run_episode(
+                    Attempt(
+                        purpose="train",
+                        stage=self._rules.stage,
+                        group_id=dispatched.group_id,
+                        slot=slot,
+                        attempt=attempt,
+                        task=dispatched.task,
+                        lineage="retry_of" if parent else None,
+                        parent_trajectory_id=parent,
+                    )
+                )
+            if trajectory.terminal_reason.is_trainable:
+                return trajectory
+            parent = trajectory.trajectory_id
+            self._failures.append(unscored(trajectory, str(trajectory.terminal_reason)))
+        return trajectory
+
+    def _enter(
+        self,
+        dispatched: _Dispatched,
+        slot: int,
+        state: LedgerState,
+        *,
+        attempt: int = 0,
+        trajectory: Trajectory | None = None,
+        rule: str | None = None,
+    ) -> None:
+        self._ledger.enter(
+            SlotChange(
+                group_id=dispatched.group_id,
+                slot=slot,
+                attempt=trajectory.attempt if trajectory else attempt,
+                state=state,
+                task=dispatched.task,
+                step=self._version + 1,
+                policy_version=dispatched.version,
+                trajectory_id=trajectory.trajectory_id if trajectory else None,
+                rule=rule,
+            )
+        )
+
+    def _enter_member(
+        self, member: ScoredTrajectory, state: LedgerState, *, step: int, rule: str | None = None
+    ) -> None:
+        self._ledger.enter(member_change(member, state, step=step, rule=rule, version=self._version))
+
+    def _settle(self, group: Group, state: LedgerState, rule: str) -> None:
+        for member in group.members:
+            self._enter_member(member, state, step=self._version + 1, rule=rule)
+
+
+def member_change(
+    member: ScoredTrajectory, state: LedgerState, *, step: int, version: int, rule: str | None = None
+) -> SlotChange:
+    """The change of state of the slot that a finished member stands in."""
+    trajectory = member.trajectory
+    return SlotChange(
+        group_id=trajectory.group_id,
+        slot=trajectory.slot,
+        attempt=trajectory.attempt,
+        state=state,
+        task=trajectory.task,
+        step=step,
+        policy_version=version,
+        trajectory_id=trajectory.trajectory_id,
+        rule=rule,
+    )
+
+
+def _oldest_version(group: Group, newest: int) -> int:
+    versions = [
+        s.policy_version
+        for m in group.members
+        for s in m.trajectory.segments
+        if s.origin == "policy" and s.policy_version is not None
+    ]
+    return min(versions, default=newest)

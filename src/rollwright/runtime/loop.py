@@ -1,0 +1,351 @@
+"""The loop: collect, learn, publish, evaluate, commit, checkpoint; one path for every kind of stage.
+
+    collector ──groups──► learner ──outcome──► receipts, metrics ──► commit ──► evaluation? ──► checkpoint ──► observers
+        ▲                    │                                         ▲
+        └── weight channel ◄─┘                        ledger rows ─────┘
+
+The learner's calls run in its own thread; the loop waits for the collector, the learner, the engine's load and the
+disk, one after the other. A step is part of the run once its commit is renamed into place; a run that dies anywhere
+goes on from its newest complete checkpoint, and what came later never happened.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal, TypeVar
+
+from rollwright.algorithms import Objective
+from rollwright.batches import BatchRules, UpdateOutcome, UpdatePlan, plan_step, receipts_of, update_metrics
+from rollwright.evaluation import Evaluation
+from rollwright.evidence import CommitRows, RunFolder
+from rollwright.record import Metric, Receipt, ScoredTrajectory
+from rollwright.runtime.errors import RunStoppedError
+from rollwright.runtime.ledger import Ledger, LedgerBalance
+from rollwright.runtime.metrics import StepClock, step_metrics
+from rollwright.runtime.observers import EvaluationReport, Observer, StageStarted, StepReport
+from rollwright.runtime.parts import Collected, Collector, GroupCounter, Learner
+from rollwright.runtime.progress import EvaluationPoint, Progress
+from rollwright.runtime.shutdown import Shutdown
+from rollwright.runtime.weights import WeightChannel
+
+__all__ = ["CheckpointRule", "Loop", "LoopParts", "RunResult", "Stage"]
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A part of a run with its own objective and its own way to get batches."""
+
+    name: str
+    kind: Literal["supervised", "rl"]
+    steps: int
+    objective: Objective
+    num_minibatches: int
+    eligible: frozenset[tuple[str, str | None]]
+    rules: BatchRules
+    collector: Callable[[int], Collector]
+    """From the policy version at the stage's start."""
+    begin: Callable[[], None]
+    """Gives the learner this stage's optimizer; called in its thread."""
+    evaluate_every: int
+    """Steps; 0: only at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRule:
+    """What is saved and what is kept."""
+
+    every: int
+    keep: int
+    keep_every: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopParts:
+    """Everything a run is made of."""
+
+    folder: RunFolder
+    stages: tuple[Stage, ...]
+    learner: Learner
+    learner_thread: Executor
+    channel: WeightChannel
+    counter: GroupCounter
+    ledger: Ledger
+    evaluate: Callable[[int], Awaitable[Evaluation]]
+    """Runs the held-out protocol with the weights that serve, for a step."""
+    checkpoints: CheckpointRule
+    observer: Observer
+    shutdown: Shutdown
+    now: Callable[[], datetime]
+    success_threshold: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a finished run came to."""
+
+    steps: int
+    seconds: float
+    before: EvaluationPoint | None
+    """At the start of the last stage."""
+    after: EvaluationPoint | None
+    max_mismatch: float | None
+    """Largest |behavior − proximal| at equal version since this command began, nats."""
+    num_action_tokens: int
+    num_episodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Learned:
+    updates: Sequence[tuple[UpdatePlan, UpdateOutcome]]
+    receipts: tuple[Receipt, ...]
+    metrics: tuple[Metric, ...]
+    seconds: float
+
+
+class Loop:
+    """Runs the stages from a starting point to the end."""
+
+    def __init__(self, parts: LoopParts, start: Progress | None = None) -> None:
+        """`start` is what the checkpoint says; None begins a run."""
+        self._parts = parts
+        self._start = start
+        self._at = start or _beginning(parts.counter)
+        self._mismatch: float | None = None
+        self._tokens = 0
+        self._episodes = 0
+        self._pace: float | None = None
+
+    async def run(self) -> RunResult:
+        """Go through the stages.
+
+        Raises:
+            RunStoppedError: when someone asked to stop; everything up to the last step is saved.
+        """
+        began = time.monotonic()
+        stages = self._parts.stages
+        if self._start is None:
+            await self._in_learner(stages[0].begin)
+            await self._evaluate(stages[0])
+            await self._checkpoint()
+        for index in range(self._at.stage, len(stages)):
+            await self._run_stage(stages[index])
+        last_start = sum(stage.steps for stage in stages[:-1])
+        points = self._at.evaluations
+        return RunResult(
+            steps=self._at.step,
+            seconds=time.monotonic() - began,
+            before=next((e for e in points if e.step == last_start), None),
+            after=next((e for e in reversed(points) if e.step == self._at.step), None),
+            max_mismatch=self._mismatch,
+            num_action_tokens=self._tokens,
+            num_episodes=self._episodes,
+        )
+
+    async def _run_stage(self, stage: Stage) -> None:
+        first_version = self._at.step - self._at.stage_step
+        collector = stage.collector(first_version)
+        if self._at.stage_step:
+            collector.restore(self._at.collector)
+        elif first_version:
+            await self._in_learner(stage.begin)
+        self._parts.observer.stage_started(
+            StageStarted(stage=stage.name, kind=stage.kind, first_step=first_version + 1, num_steps=stage.steps)
+        )
+        if collector.needs_policy:
+            await self._parts.channel.publish(version=self._at.step, update=self._at.update)
+        try:
+            async with asyncio.TaskGroup() as background:
+                working = background.create_task(collector.run(), name=f"collector of {stage.name}")
+                while self._at.stage_step < stage.steps and not self._parts.shutdown.is_requested:
+                    await self._run_step(stage, collector)
+                working.cancel()
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from errors
+        if self._parts.shutdown.is_requested:
+            raise RunStoppedError(
+                f"stopped after step {self._at.step}, which is saved; `rollwright resume` goes on from here."
+            )
+        self._at = replace(self._at, stage=self._at.stage + 1, stage_step=0, collector={})
+
+    async def _run_step(self, stage: Stage, collector: Collector) -> None:
+        parts, step, stage_step = self._parts, self._at.step + 1, self._at.stage_step + 1
+        started = time.monotonic()
+        collected = await collector.collect(step)
+        collect_s = time.monotonic() - started
+        learned = await self._in_learner(lambda: self._learn(stage, step, collected))
+        is_due = stage_step == stage.steps or (stage.evaluate_every > 0 and stage_step % stage.evaluate_every == 0)
+        publishing = time.monotonic()
+        update = self._at.update + len(learned.updates)
+        if collector.needs_policy or is_due:
+            await parts.channel.publish(version=step, update=update)
+        saving = time.monotonic()
+        clock = StepClock(collect_s=collect_s, learn_s=learned.seconds, publish_s=saving - publishing)
+        collector.settle(step, collected.groups)
+        balance = parts.ledger.balance()
+        self._at = replace(
+            self._at,
+            step=step,
+            update=update,
+            stage_step=stage_step,
+            next_group=parts.counter.next_id,
+            collector=collector.state(),
+            balance=balance,
+        )
+        members = tuple(m for g in collected.groups for m in g.members)
+        await asyncio.to_thread(
+            parts.folder.commit,
+            CommitRows(
+                kind="step",
+                step=step,
+                trajectories=tuple(sorted((*members, *collected.others), key=lambda m: m.trajectory_id)),
+                receipts=learned.receipts,
+                ledger=parts.ledger.take_rows(),
+                metrics=(
+                    *learned.metrics,
+                    *step_metrics(step, members, balance=balance.by_state, clock=clock, now=parts.now()),
+                ),
+            ),
+        )
+        evaluating = time.monotonic()
+        if is_due:
+            await self._evaluate(stage)
+        evaluated = time.monotonic()
+        if stage_step % parts.checkpoints.every == 0 or is_due or parts.shutdown.is_requested:
+            await self._checkpoint()
+        save_s = (evaluating - saving) + (time.monotonic() - evaluated)
+        parts.observer.step_finished(self._report(stage, members, learned, clock, save_s))
+        collector.advance()
+
+    def _learn(self, stage: Stage, step: int, collected: Collected) -> _Learned:
+        began = time.monotonic()
+        batch = plan_step(
+            collected.groups, step=step, objective=stage.objective, eligible=stage.eligible, rules=stage.rules
+        )
+        outcome = self._parts.learner.train(batch, stage.objective, first_update=self._at.update + 1)
+        receipts: list[Receipt] = []
+        metrics: list[Metric] = []
+        for plan, update in outcome:
+            receipts += receipts_of(plan, update, stage.objective)
+            metrics += update_metrics(plan, update, stage.objective, now=self._parts.now())
+        return _Learned(
+            updates=outcome, receipts=tuple(receipts), metrics=tuple(metrics), seconds=time.monotonic() - began
+        )
+
+    async def _evaluate(self, stage: Stage) -> None:
+        parts, at = self._parts, self._at
+        began = time.monotonic()
+        await parts.channel.publish(version=at.step, update=at.update)
+        evaluation = await parts.evaluate(at.step)
+        await asyncio.to_thread(
+            parts.folder.commit,
+            CommitRows(
+                kind="evaluation", step=at.step, trajectories=evaluation.trajectories, evaluations=evaluation.rows
+            ),
+        )
+        point = EvaluationPoint(
+            step=at.step,
+            success=evaluation.success,
+            low=evaluation.low,
+            high=evaluation.high,
+            num_tasks=evaluation.num_tasks,
+        )
+        self._at = replace(at, next_group=parts.counter.next_id, evaluations=(*at.evaluations, point))
+        parts.observer.evaluated(
+            EvaluationReport(
+                step=at.step,
+                stage=stage.name,
+                protocol=evaluation.protocol,
+                success=evaluation.success,
+                low=evaluation.low,
+                high=evaluation.high,
+                num_tasks=evaluation.num_tasks,
+                num_samples=evaluation.num_samples,
+                seconds=time.monotonic() - began,
+                rows=evaluation.rows,
+            )
+        )
+
+    async def _checkpoint(self) -> None:
+        parts, at = self._parts, self._at
+        await self._in_learner(lambda: parts.folder.save_checkpoint(at.step, parts.learner.save, at.to_json()))
+        stage_ends = {sum(s.steps for s in parts.stages[:n]) for n in range(len(parts.stages))}
+        rule = parts.checkpoints
+        saved = parts.folder.checkpoint_steps()
+        kept = {s for s in saved if s in stage_ends or (rule.keep_every > 0 and s % rule.keep_every == 0)}
+        await asyncio.to_thread(parts.folder.prune_checkpoints, kept | set(saved[-rule.keep :]))
+
+    async def _in_learner(self, call: Callable[[], _Result]) -> _Result:
+        return await asyncio.get_running_loop().run_in_executor(self._parts.learner_thread, call)
+
+    def _report(
+        self,
+        stage: Stage,
+        members: Sequence[ScoredTrajectory],
+        learned: _Learned,
+        clock: StepClock,
+        save_s: float,
+    ) -> StepReport:
+        at = self._at
+        rewards = [float(m.outcome) for m in members if not isinstance(m.outcome, str)]
+        tokens = sum(m.trajectory.num_action_tokens for m in members)
+        mismatch = latest(learned.metrics, "mismatch/logp_abs_max")
+        if mismatch is not None:
+            self._mismatch = max(mismatch, self._mismatch or 0.0)
+        self._tokens += tokens
+        self._episodes += len(members)
+        seconds = clock.collect_s + clock.learn_s + clock.publish_s + save_s
+        self._pace = seconds if self._pace is None else 0.8 * self._pace + 0.2 * seconds
+        last = learned.updates[-1][1]
+        return StepReport(
+            stage=stage.name,
+            step=at.step,
+            stage_step=at.stage_step,
+            stage_steps=stage.steps,
+            reward=sum(rewards) / len(rewards) if rewards else None,
+            success=sum(r >= self._parts.success_threshold for r in rewards) / len(rewards) if rewards else None,
+            num_episodes=len(members),
+            num_action_tokens=tokens,
+            loss=last.loss,
+            grad_norm=last.grad_norm,
+            entropy=latest(learned.metrics, "entropy/full"),
+            lag=int(latest(learned.metrics, "stale/lag_max") or 0),
+            mismatch=mismatch,
+            seconds=seconds,
+            collect_s=clock.collect_s,
+            learn_s=clock.learn_s,
+            save_s=save_s,
+            tokens_per_s=tokens / seconds if seconds else 0.0,
+            left_s=self._pace * (stage.steps - at.stage_step),
+            skipped=last.skipped_reason,
+            ledger=at.balance.by_state,
+        )
+
+
+def latest(metrics: Sequence[Metric], name: str) -> float | None:
+    """The last value of an unlabelled or policy metric of this name; None where it is undefined."""
+    return next((m.value for m in reversed(metrics) if m.name == name), None)
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first: task groups nest, a person wants the sentence inside."""
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _beginning(counter: GroupCounter) -> Progress:
+    return Progress(
+        step=0,
+        update=0,
+        stage=0,
+        stage_step=0,
+        next_group=counter.next_id,
+        collector={},
+        balance=LedgerBalance(dispatched=0, by_state={}),
+        controllers=(),
+        evaluations=(),
+    )

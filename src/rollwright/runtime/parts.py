@@ -1,0 +1,148 @@
+"""What the wiring hands to the loop: episodes, scores, tasks and a learner, each behind a small face."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rollwright.algorithms import Objective
+from rollwright.batches import StepBatch, UpdateOutcome, UpdatePlan
+from rollwright.record import Group, Lineage, Purpose, ScoredTrajectory, Task, Trajectory, WeightsManifest
+
+__all__ = [
+    "Attempt",
+    "Collected",
+    "Collector",
+    "EpisodeFn",
+    "GroupCounter",
+    "Learner",
+    "ScoreFn",
+    "Tasks",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try at one slot of one dispatched group."""
+
+    purpose: Purpose
+    stage: str
+    group_id: int
+    slot: int
+    attempt: int
+    task: Task
+    lineage: Lineage | None = None
+    parent_trajectory_id: str | None = None
+
+
+EpisodeFn = Callable[[Attempt], Awaitable[Trajectory]]
+"""Runs an attempt; every episode ends as a trajectory, failures included."""
+
+ScoreFn = Callable[[Sequence[Trajectory]], Awaitable[Sequence[ScoredTrajectory]]]
+"""Scores the finished members of one group, in the order given."""
+
+
+class Tasks(Protocol):
+    """An order of training tasks with a cursor that is saved and restored."""
+
+    def take(self) -> Task:
+        """The next task."""
+        ...
+
+    def state(self) -> Mapping[str, int]:
+        """The cursor."""
+        ...
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Go on from a saved cursor."""
+        ...
+
+
+class GroupCounter:
+    """Hands out group ids: one counter for all purposes of a run."""
+
+    def __init__(self, first: int = 0) -> None:
+        """Count from `first`."""
+        self._next = first
+
+    def take(self) -> int:
+        """A fresh id."""
+        self._next += 1
+        return self._next - 1
+
+    def skip_past(self, group_id: int) -> None:
+        """Never hand out an id up to `group_id`: a stored group has it."""
+        self._next = max(self._next, group_id + 1)
+
+    @property
+    def next_id(self) -> int:
+        """What `take` gives next."""
+        return self._next
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Collected:
+    """A batch of whole groups, and everything else that ended meanwhile."""
+
+    groups: tuple[Group, ...]
+    others: tuple[ScoredTrajectory, ...]
+    """Failed attempts, filtered and expired episodes: recorded, never trained."""
+
+
+class Collector(Protocol):
+    """Gives the loop its batches, one a step."""
+
+    @property
+    def needs_policy(self) -> bool:
+        """True where the engine samples from the newest weights."""
+        ...
+
+    async def run(self) -> None:
+        """Work in the background until cancelled; may return at once."""
+        ...
+
+    async def collect(self, step: int) -> Collected:
+        """Wait for the batch of `step`."""
+        ...
+
+    def settle(self, step: int, groups: Sequence[Group]) -> None:
+        """The batch of `step` was trained: note it in the ledger and the cursor."""
+        ...
+
+    def advance(self) -> None:
+        """The step is saved and its weights serve: let the next groups start."""
+        ...
+
+    def state(self) -> Mapping[str, int]:
+        """The cursor to save with the step."""
+        ...
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Go on from a saved cursor."""
+        ...
+
+
+class Learner(Protocol):
+    """The learner as the loop sees it; every call blocks and runs in the learner's thread."""
+
+    def train(
+        self, batch: StepBatch, objective: Objective, *, first_update: int
+    ) -> Sequence[tuple[UpdatePlan, UpdateOutcome]]:
+        """Make the updates of one step."""
+        ...
+
+    def manifest(self, *, version: int, update: int) -> WeightsManifest:
+        """Names, shapes and digests of the weights as they stand."""
+        ...
+
+    def weights(self) -> Mapping[str, object]:
+        """The weights as they stand."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write weights and training state."""
+        ...
+
+    def restore(self, folder: Path) -> None:
+        """Read what `save` wrote."""
+        ...

@@ -1,0 +1,27 @@
+"""The admission rule (M108)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollwright.runtime.admission import AdmissionRule
+
+
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 4), st.integers(0, 6))
+def test_admitting_until_refused_fills_exactly_the_batches_that_may_run(group, groups, lag, version):
+    rule = AdmissionRule(batch_slots=group * groups, group_size=group, max_lag=lag)
+    running = 0
+    while rule.admits(accepted=version * rule.batch_slots, running=running, version=version):
+        running += group
+    assert running == (1 + lag) * rule.batch_slots
+
+
+def test_synchronous_training_starts_nothing_while_a_batch_is_trained():
+    rule = AdmissionRule(batch_slots=64, group_size=8, max_lag=0)
+    assert not rule.admits(accepted=64, running=0, version=0)
+    assert rule.admits(accepted=64, running=0, version=1)
+
+
+def test_a_batch_that_groups_cannot_fill_is_refused_with_those_that_can():
+    with pytest.raises(ValueError, match="groups of 7; group sizes that divide it are 1, 2, 4, 8"):
+        AdmissionRule(batch_slots=8, group_size=7, max_lag=0)

@@ -1,0 +1,131 @@
+"""The dispatcher: whole groups, retries in their slot, the incomplete-group rule, order whatever finishes first."""
+
+import asyncio
+
+import pytest
+
+from rollwright.record import TerminalReason
+from rollwright.runtime.admission import AdmissionRule
+from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
+from rollwright.runtime.errors import NoProgressError
+from rollwright.runtime.ledger import Ledger
+from rollwright.runtime.parts import GroupCounter
+from tests.runtime.fakes import NumberedTasks, ended, episodes, noon, score
+
+
+def fresh(attempt):
+    """Two groups a step: the version that serves then."""
+    return ended(attempt, version=attempt.group_id // 2)
+
+
+def make(run_episode, *, incomplete="train", group_size=4, batch_slots=8, score_with=score):
+    ledger = Ledger(noon)
+    rules = DispatchRules(
+        stage="rl",
+        admission=AdmissionRule(batch_slots=batch_slots, group_size=group_size, max_lag=0),
+        max_attempts=3,
+        concurrency=3,
+        incomplete=incomplete,
+        first_version=0,
+    )
+    dispatcher = Dispatcher(
+        rules, tasks=NumberedTasks(), counter=GroupCounter(), ledger=ledger, run_episode=run_episode, score=score_with
+    )
+    return dispatcher, ledger
+
+
+async def steps(dispatcher, count):
+    collected = []
+    async with asyncio.TaskGroup() as background:
+        working = background.create_task(dispatcher.run())
+        for step in range(1, count + 1):
+            batch = await asyncio.wait_for(dispatcher.collect(step), 10)
+            dispatcher.settle(step, batch.groups)
+            collected.append(batch)
+            dispatcher.advance()
+        working.cancel()
+    return collected
+
+
+@pytest.mark.parametrize("shuffle", range(5))
+def test_batches_hold_the_same_groups_in_order_whatever_finishes_first(shuffle):
+    dispatcher, ledger = make(episodes(fresh, shuffle=shuffle))
+    batches = asyncio.run(steps(dispatcher, 3))
+    ids = [[m.trajectory_id for g in b.groups for m in g.members] for b in batches]
+    assert ids[0] == [f"t00000{g}-0{s}-0" for g in (0, 1) for s in range(4)]
+    assert [[g.group_id for g in b.groups] for b in batches] == [[0, 1], [2, 3], [4, 5]]
+    # A cancelled run may have dispatched the next batch; every slot is still in exactly one state.
+    assert ledger.balance().by_state["trained"] == 24
+
+
+def test_a_failed_attempt_is_tried_again_in_its_slot_with_its_lineage():
+    def end(attempt):
+        if attempt.slot == 1 and attempt.attempt == 0 and attempt.group_id == 0:
+            return ended(attempt, TerminalReason.INFRASTRUCTURE_FAILURE, cause="the tool server died")
+        return ended(attempt)
+
+    dispatcher, ledger = make(episodes(end))
+    (batch,) = asyncio.run(steps(dispatcher, 1))
+    retried = batch.groups[0].members[1].trajectory
+    assert (retried.trajectory_id, retried.lineage, retried.parent_trajectory_id) == (
+        "t000000-01-1",
+        "retry_of",
+        "t000000-01-0",
+    )
+    (failed,) = batch.others
+    assert failed.trajectory_id == "t000000-01-0" and failed.outcome == "infrastructure_failure"
+    rows = [(r.attempt, r.state) for r in ledger.take_rows() if (r.group_id, r.slot) == (0, 1)]
+    assert rows == [(0, "in_flight"), (1, "in_flight"), (1, "ready"), (1, "trained")]
+
+
+def always_fails_in_slot_2(attempt):
+    if attempt.slot == 2 and attempt.group_id == 0:
+        return ended(attempt, TerminalReason.INFRASTRUCTURE_FAILURE, cause="no disk")
+    return ended(attempt)
+
+
+def test_an_incomplete_group_trains_what_came():
+    dispatcher, ledger = make(episodes(always_fails_in_slot_2), incomplete="train")
+    (batch,) = asyncio.run(steps(dispatcher, 1))
+    assert [m.trajectory.slot for m in batch.groups[0].members] == [0, 1, 3] and batch.groups[0].size == 4
+    assert ledger.balance().by_state["trained"] == 7 and ledger.balance().by_state["failed"] == 1
+
+
+def test_an_incomplete_group_is_filtered_and_replaced():
+    dispatcher, ledger = make(episodes(always_fails_in_slot_2), incomplete="filter")
+    (batch,) = asyncio.run(steps(dispatcher, 1))
+    assert [g.group_id for g in batch.groups] == [1, 2]
+    rows = ledger.take_rows()
+    assert {(r.slot, r.state, r.rule) for r in rows if r.group_id == 0 and r.state in ("filtered", "failed")} == {
+        (0, "filtered", "incomplete_group"),
+        (1, "filtered", "incomplete_group"),
+        (3, "filtered", "incomplete_group"),
+        (2, "failed", "no disk"),
+    }
+    assert {t.trajectory_id for t in batch.others} == {
+        "t000000-00-0",
+        "t000000-01-0",
+        "t000000-03-0",
+        "t000000-02-0",
+        "t000000-02-1",
+        "t000000-02-2",
+    }
+
+
+def test_a_run_that_can_make_no_progress_stops_with_the_cause():
+    dispatcher, _ = make(
+        episodes(lambda a: ended(a, TerminalReason.INFRASTRUCTURE_FAILURE, cause="the engine is gone"))
+    )
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(steps(dispatcher, 1))
+    error = caught.value
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, NoProgressError) and "the engine is gone" in str(error)
+
+
+def test_a_restored_cursor_goes_on_with_the_next_tasks():
+    again, _ = make(episodes(fresh))
+    again.restore({"trained": 16, "steps": 2, "next": 4})
+    (batch,) = asyncio.run(steps(again, 1))
+    assert [g.task.payload for g in batch.groups] == ['{"n":4}', '{"n":5}']
