@@ -17,6 +17,7 @@ from rollwright.record import (
     trajectory_id_of,
 )
 from rollwright.runtime.parts import Attempt
+from rollwright.tasks import Mixture, Stratum, TaskOrder
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -26,22 +27,19 @@ def noon() -> datetime:
 
 
 def task(number: int) -> Task:
-    return Task(task_id=f"made/{number:016x}", source="made", revision="1", split="train", payload=f'{{"n":{number}}}')
+    return Task(
+        task_id=f"made/{number:016x}",
+        source="made",
+        revision="1",
+        split="train",
+        payload=f'{{"answer":"{number}","info":{{}},"question":"what is {number}?"}}',
+    )
 
 
-class NumberedTasks:
-    def __init__(self) -> None:
-        self.next = 0
-
-    def take(self) -> Task:
-        self.next += 1
-        return task(self.next - 1)
-
-    def state(self) -> dict[str, int]:
-        return {"next": self.next}
-
-    def restore(self, state: dict[str, int]) -> None:
-        self.next = state["next"]
+def numbered_tasks() -> TaskOrder:
+    """Tasks 0 to 99, drawn in an order of their own."""
+    stratum = Stratum(name="made", weight=1.0, train=tuple(task(n) for n in range(100)), held_out=())
+    return TaskOrder(Mixture(strata=(stratum,)), seed=0)
 
 
 def ended(

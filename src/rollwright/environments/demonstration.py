@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rollwright.record import Environment, Task, ToolRequest
 
@@ -22,6 +22,7 @@ DemonstrateFn = Callable[[Task, int], tuple[DemonstratedTurn, ...]]
 """(task, seed) to turns: equal arguments give equal turns."""
 
 
+@runtime_checkable
 class DemonstratingEnvironment(Environment, Protocol):
     """An environment that can show how an episode goes."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from rollwright.evaluation.protocol import EvaluationProtocol
 from rollwright.record import EvaluationRow, ScoredTrajectory
 from rollwright.statistics import clustered_interval, pass_at_k, task_means, wilson_interval
+from rollwright.tasks import slice_of
 
 __all__ = ["measure"]
 
@@ -29,7 +30,7 @@ class _Measured:
 def measure(
     protocol: EvaluationProtocol, members: Sequence[ScoredTrajectory], *, step: int, now: datetime
 ) -> tuple[EvaluationRow, ...]:
-    """The rows of one evaluation: success, pass@k, reward, tool calls, lengths, terminal reasons, also by source.
+    """The rows of one evaluation: success, pass@k, reward, tool calls, lengths, terminal reasons, also by slice.
 
     Args:
         protocol: what was held fixed.
@@ -38,10 +39,10 @@ def measure(
         now: stamps the rows.
     """
     rows: list[EvaluationRow] = []
-    sources = sorted({m.trajectory.task.source for m in members})
+    slices = {m.trajectory.task.task_id: slice_of(m.trajectory.task) for m in members}
     parts: list[tuple[Mapping[str, str], Sequence[ScoredTrajectory]]] = [({}, members)]
-    if len(sources) > 1:
-        parts += [({"source": s}, [m for m in members if m.trajectory.task.source == s]) for s in sources]
+    for name in sorted(set(slices.values())) if len(set(slices.values())) > 1 else ():
+        parts.append(({"slice": name}, [m for m in members if slices[m.trajectory.task.task_id] == name]))
     for labels, part in parts:
         tasks = {m.trajectory.task.task_id for m in part}
         unscored = sum(isinstance(m.outcome, str) for m in part)

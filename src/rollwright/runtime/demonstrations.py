@@ -1,13 +1,14 @@
 """The collectors that sample nothing: demonstrations made by the environment, and batches of a stored run."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from rollwright.record import Group, unscored
 from rollwright.runtime.dispatcher import member_change
 from rollwright.runtime.errors import RuntimeRunError
 from rollwright.runtime.ledger import Ledger
-from rollwright.runtime.parts import Attempt, Collected, EpisodeFn, GroupCounter, Tasks
+from rollwright.runtime.parts import Attempt, Collected, CollectorState, EpisodeFn, GroupCounter
+from rollwright.tasks import TaskOrder
 
 __all__ = ["DemonstrationCollector", "StoredCollector"]
 
@@ -16,12 +17,14 @@ class DemonstrationCollector:
     """A batch is `batch_size` demonstrations, each a group of one without ledger row."""
 
     def __init__(
-        self, *, stage: str, batch_size: int, tasks: Tasks, counter: GroupCounter, run_episode: EpisodeFn
+        self, *, stage: str, batch_size: int, order: TaskOrder, counter: GroupCounter, run_episode: EpisodeFn
     ) -> None:
         """Store the parts; `run_episode` plays what the environment demonstrates."""
         self._stage = stage
         self._batch_size = batch_size
-        self._tasks = tasks
+        self._order = order
+        self._drawn: list[int] = []
+        self._steps = 0
         self._counter = counter
         self._run_episode = run_episode
 
@@ -35,6 +38,8 @@ class DemonstrationCollector:
 
     async def collect(self, step: int) -> Collected:
         """Play the next demonstrations."""
+        draws = [self._order.draw() for _ in range(self._batch_size)]
+        self._drawn = [draw.number for draw in draws]
         attempts = [
             Attempt(
                 purpose="demonstration",
@@ -42,9 +47,9 @@ class DemonstrationCollector:
                 group_id=self._counter.take(),
                 slot=0,
                 attempt=0,
-                task=self._tasks.take(),
+                task=draw.task,
             )
-            for _ in range(self._batch_size)
+            for draw in draws
         ]
         async with asyncio.TaskGroup() as episodes:
             running = [episodes.create_task(self._play(a), name=f"demonstration {a.group_id}") for a in attempts]
@@ -61,18 +66,23 @@ class DemonstrationCollector:
         return Group(group_id=attempt.group_id, task=attempt.task, size=1, members=(member,))
 
     def settle(self, step: int, groups: Sequence[Group]) -> None:
-        """Demonstrations have no ledger rows."""
+        """Note the demonstrations as seen; they have no ledger rows."""
+        for number in self._drawn:
+            self._order.settle(number)
+        self._steps += 1
 
     def advance(self) -> None:
         """Nothing waits for a version."""
 
-    def state(self) -> Mapping[str, int]:
-        """The cursor of the tasks."""
-        return self._tasks.state()
+    def state(self) -> CollectorState:
+        """The place in the order of tasks."""
+        return CollectorState(steps=self._steps, order=self._order.cursor())
 
-    def restore(self, state: Mapping[str, int]) -> None:
-        """Go on from a saved cursor."""
-        self._tasks.restore(state)
+    def restore(self, state: CollectorState) -> None:
+        """Go on from what was saved."""
+        assert state.order is not None, "a stage of demonstrations saves its place in the order of tasks"
+        self._steps = state.steps
+        self._order.restore(state.order)
 
 
 class StoredCollector:
@@ -125,9 +135,9 @@ class StoredCollector:
                 if member.trajectory.purpose == "train":
                     self._ledger.enter(member_change(member, "trained", step=step, version=step - 1))
 
-    def state(self) -> Mapping[str, int]:
+    def state(self) -> CollectorState:
         """The step alone is the cursor."""
-        return {}
+        return CollectorState()
 
-    def restore(self, state: Mapping[str, int]) -> None:
+    def restore(self, state: CollectorState) -> None:
         """The step alone is the cursor."""

@@ -9,7 +9,7 @@ One background loop (`run`) admits; each group is a task of its TaskGroup. It wa
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +18,8 @@ from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.buffer import GroupBuffer, ReadyGroup
 from rollwright.runtime.errors import NoProgressError
 from rollwright.runtime.ledger import Ledger, SlotChange
-from rollwright.runtime.parts import Attempt, Collected, EpisodeFn, GroupCounter, ScoreFn, Tasks
+from rollwright.runtime.parts import Attempt, Collected, CollectorState, EpisodeFn, GroupCounter, ScoreFn
+from rollwright.tasks import Draw, TaskOrder
 
 __all__ = ["Dispatcher", "DispatchRules"]
 
@@ -42,8 +43,12 @@ class DispatchRules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Dispatched:
     group_id: int
-    task: Task
+    draw: Draw
     version: int
+
+    @property
+    def task(self) -> Task:
+        return self.draw.task
 
 
 class Dispatcher:
@@ -53,7 +58,7 @@ class Dispatcher:
         self,
         rules: DispatchRules,
         *,
-        tasks: Tasks,
+        order: TaskOrder,
         counter: GroupCounter,
         ledger: Ledger,
         run_episode: EpisodeFn,
@@ -61,7 +66,8 @@ class Dispatcher:
     ) -> None:
         """Store the parts; nothing runs before `run`."""
         self._rules = rules
-        self._tasks = tasks
+        self._order = order
+        self._draws: dict[int, int] = {}
         self._counter = counter
         self._ledger = ledger
         self._run_episode = run_episode
@@ -93,8 +99,9 @@ class Dispatcher:
                     accepted=self._trained + self._buffer.ready_slots, running=self._running, version=self._open_steps
                 ):
                     dispatched = _Dispatched(
-                        group_id=self._counter.take(), task=self._tasks.take(), version=self._version
+                        group_id=self._counter.take(), draw=self._order.draw(), version=self._version
                     )
+                    self._draws[dispatched.group_id] = dispatched.draw.number
                     self._running += self._rules.admission.group_size
                     for slot in range(self._rules.admission.group_size):
                         self._enter(dispatched, slot, "in_flight")
@@ -122,6 +129,7 @@ class Dispatcher:
     def settle(self, step: int, groups: Sequence[Group]) -> None:
         """Note the batch in the ledger."""
         for group in groups:
+            self._order.settle(self._draws.pop(group.group_id))
             for member in group.members:
                 self._enter_member(member, "trained", step=step)
         self._steps += 1
@@ -131,16 +139,16 @@ class Dispatcher:
         self._open_steps = self._steps
         self._wake.set()
 
-    def state(self) -> Mapping[str, int]:
-        """The cursor of the tasks, and how many slots and steps this stage has trained."""
-        assert self._running == 0 or self._rules.admission.max_lag > 0, "a synchronous step left episodes in flight"
-        return {"trained": self._trained, "steps": self._steps, **self._tasks.state()}
+    def state(self) -> CollectorState:
+        """What this stage has trained, and the place in the order of tasks."""
+        return CollectorState(trained_slots=self._trained, steps=self._steps, order=self._order.cursor())
 
-    def restore(self, state: Mapping[str, int]) -> None:
-        """Go on from a saved cursor."""
-        self._trained, self._steps = state["trained"], state["steps"]
+    def restore(self, state: CollectorState) -> None:
+        """Go on from what was saved; groups that were in flight then are dispatched anew."""
+        assert state.order is not None, "an RL stage saves its place in the order of tasks"
+        self._trained, self._steps = state.trained_slots, state.steps
         self._open_steps = self._steps
-        self._tasks.restore({k: v for k, v in state.items() if k not in ("trained", "steps")})
+        self._order.restore(state.order)
 
     @property
     def _version(self) -> int:
@@ -236,6 +244,7 @@ class Dispatcher:
         self._ledger.enter(member_change(member, state, step=step, rule=rule, version=self._version))
 
     def _settle(self, group: Group, state: LedgerState, rule: str) -> None:
+        self._order.settle(self._draws.pop(group.group_id))
         for member in group.members:
             self._enter_member(member, state, step=self._version + 1, rule=rule)
 

@@ -26,7 +26,7 @@ from rollwright.runtime.errors import RunStoppedError
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.metrics import StepClock, step_metrics
 from rollwright.runtime.observers import EvaluationReport, Observer, StageStarted, StepReport
-from rollwright.runtime.parts import Collected, Collector, GroupCounter, Learner
+from rollwright.runtime.parts import Collected, Collector, CollectorState, GroupCounter, Learner
 from rollwright.runtime.progress import EvaluationPoint, Progress
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.weights import WeightChannel
@@ -170,7 +170,7 @@ class Loop:
             raise RunStoppedError(
                 f"stopped after step {self._at.step}, which is saved; `rollwright resume` goes on from here."
             )
-        self._at = replace(self._at, stage=self._at.stage + 1, stage_step=0, collector={})
+        self._at = replace(self._at, stage=self._at.stage + 1, stage_step=0, collector=CollectorState())
 
     async def _run_step(self, stage: Stage, collector: Collector) -> None:
         parts, step, stage_step = self._parts, self._at.step + 1, self._at.stage_step + 1
@@ -344,7 +344,7 @@ def _beginning(counter: GroupCounter) -> Progress:
         stage=0,
         stage_step=0,
         next_group=counter.next_id,
-        collector={},
+        collector=CollectorState(),
         balance=LedgerBalance(dispatched=0, by_state={}),
         controllers=(),
         evaluations=(),

@@ -8,16 +8,17 @@ from typing import Protocol
 from rollwright.algorithms import Objective
 from rollwright.batches import StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.record import Group, Lineage, Purpose, ScoredTrajectory, Task, Trajectory, WeightsManifest
+from rollwright.tasks import OrderCursor
 
 __all__ = [
     "Attempt",
     "Collected",
     "Collector",
+    "CollectorState",
     "EpisodeFn",
     "GroupCounter",
     "Learner",
     "ScoreFn",
-    "Tasks",
 ]
 
 
@@ -42,20 +43,16 @@ ScoreFn = Callable[[Sequence[Trajectory]], Awaitable[Sequence[ScoredTrajectory]]
 """Scores the finished members of one group, in the order given."""
 
 
-class Tasks(Protocol):
-    """An order of training tasks with a cursor that is saved and restored."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectorState:
+    """Where a collector stands after a settled step."""
 
-    def take(self) -> Task:
-        """The next task."""
-        ...
-
-    def state(self) -> Mapping[str, int]:
-        """The cursor."""
-        ...
-
-    def restore(self, state: Mapping[str, int]) -> None:
-        """Go on from a saved cursor."""
-        ...
+    trained_slots: int = 0
+    """Since the stage's start."""
+    steps: int = 0
+    """Since the stage's start."""
+    order: OrderCursor | None = None
+    """None where tasks are not drawn."""
 
 
 class GroupCounter:
@@ -113,12 +110,12 @@ class Collector(Protocol):
         """The step is saved and its weights serve: let the next groups start."""
         ...
 
-    def state(self) -> Mapping[str, int]:
-        """The cursor to save with the step."""
+    def state(self) -> CollectorState:
+        """What to save with the step."""
         ...
 
-    def restore(self, state: Mapping[str, int]) -> None:
-        """Go on from a saved cursor."""
+    def restore(self, state: CollectorState) -> None:
+        """Go on from what was saved."""
         ...
 
 
@@ -141,8 +138,4 @@ class Learner(Protocol):
 
     def save(self, folder: Path) -> None:
         """Write weights and training state."""
-        ...
-
-    def restore(self, folder: Path) -> None:
-        """Read what `save` wrote."""
         ...

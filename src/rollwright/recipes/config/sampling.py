@@ -44,10 +44,10 @@ class RolloutConfig(StrictConfig):
     """What becomes of a group in which a slot failed for good: train what came, or filter the group."""
     truncation: Literal["negative", "mask", "exclude", "soft_penalty", "resume"] = "negative"
     """What a cut episode is for learning (M105)."""
-    soft_penalty_start: int | None = None
-    """Sampled tokens at which `soft_penalty` begins (M87)."""
-    soft_penalty_end: int | None = None
-    """Sampled tokens at which it is -1."""
+    overlong_max_tokens: int | None = Field(None, ge=1)
+    """Of `soft_penalty` (M87): sampled tokens at which it reaches -1."""
+    overlong_buffer_tokens: int | None = Field(None, ge=1)
+    """Of `soft_penalty`: tokens before that over which it ramps up."""
 
     @model_validator(mode="after")
     def _batch_is_filled_by_groups(self) -> "RolloutConfig":
@@ -67,9 +67,9 @@ class RolloutConfig(StrictConfig):
                 "truncation 'resume' parks a cut episode and goes on later; that is not built yet. Choose negative, "
                 "mask, exclude or soft_penalty"
             )
-        soft = (self.soft_penalty_start, self.soft_penalty_end)
-        if (self.truncation == "soft_penalty") != (None not in soft):
+        overlong = (self.overlong_max_tokens, self.overlong_buffer_tokens)
+        if overlong.count(None) != (0 if self.truncation == "soft_penalty" else 2):
             raise ValueError(
-                "truncation 'soft_penalty' needs soft_penalty_start and soft_penalty_end, and nothing else takes them"
+                "truncation 'soft_penalty' needs overlong_max_tokens and overlong_buffer_tokens, and no other takes them"
             )
         return self

@@ -1,0 +1,59 @@
+"""From the tasks' configuration to a mixture."""
+
+from pathlib import Path
+from typing import assert_never
+
+from rollwright.recipes.config.tasks import (
+    ArithmeticTasksConfig,
+    JsonlTasksConfig,
+    ReasoningGymTasksConfig,
+    TasksConfig,
+)
+from rollwright.tasks import (
+    ArithmeticShares,
+    GymGenerator,
+    Mixture,
+    SplitSizes,
+    arithmetic_strata,
+    gym_source,
+    jsonl_source,
+    stratum_of,
+)
+
+__all__ = ["build_mixture"]
+
+
+def build_mixture(config: TasksConfig, *, seed: int) -> Mixture:
+    """All pools of tasks; what is held out in one trains in none.
+
+    Args:
+        config: which tasks.
+        seed: of the generators.
+    """
+    match config:
+        case ArithmeticTasksConfig():
+            sizes = SplitSizes(train=config.num_train, held_out=config.num_held_out)
+            shares = ArithmeticShares(easy=config.easy, hard=config.hard, error=config.error)
+            return Mixture(strata=arithmetic_strata(sizes, shares=shares, seed=seed))
+        case ReasoningGymTasksConfig():
+            total = sum(g.weight for g in config.generators)
+            strata = [
+                stratum_of(
+                    gym_source(
+                        GymGenerator(name=g.name, parameters=g.parameters, seed=seed),
+                        SplitSizes(
+                            train=max(1, round(config.num_train * g.weight / total)),
+                            held_out=round(config.num_held_out * g.weight / total),
+                        ),
+                    ),
+                    g.weight,
+                )
+                for g in config.generators
+            ]
+            return Mixture(strata=tuple(strata))
+        case JsonlTasksConfig():
+            held_out = Path(config.held_out) if config.held_out else None
+            source = jsonl_source(Path(config.train), held_out, share=config.held_out_share)
+            return Mixture(strata=(stratum_of(source, 1.0),))
+        case _:
+            assert_never(config)
