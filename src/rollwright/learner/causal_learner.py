@@ -1,0 +1,315 @@
+"""The learner: a step's batch in, new weights out, and per token what each update did.
+
+    StepBatch ──plan_updates──► UpdatePlan ──cut──► MicroBatch ──chunked scores──► loss of a piece ──► gradient, summed
+        └── frozen streams (proximal, reference) are scored before the first update and stay
+
+Blocking by design: the runtime calls it in a thread of its own. It holds no clock and draws nothing at random.
+"""
+
+import math
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from rollwright.algorithms.composition import loss_terms
+from rollwright.algorithms.objective import Objective, TokenStreams
+from rollwright.batches import (
+    MicroBatch,
+    StepBatch,
+    UpdateOutcome,
+    UpdatePlan,
+    components_of,
+    cut,
+    minibatches,
+    plan_updates,
+    with_score,
+)
+from rollwright.learner.errors import LearnerError, NonFiniteError
+from rollwright.learner.forward import Scorer, deterministic, make_scorer
+from rollwright.learner.logprobs import TokenScores
+from rollwright.learner.models import Precision
+from rollwright.learner.optimizer import Optimizer, OptimizerSettings, make_optimizer
+from rollwright.learner.outcome import CompletedUpdate, StepOutcome, StreamScores, TokenLedger, UpdateFacts
+from rollwright.learner.ranks import own_share, sum_gradients
+from rollwright.learner.state import (
+    LearnerCounters,
+    LearnerState,
+    named_weights,
+    restore_state,
+    save_state,
+    tensor_specs,
+)
+from rollwright.record.engine import WeightsManifest
+
+__all__ = ["CausalLearner", "LearnerSettings", "make_learner"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerSettings:
+    """How a batch becomes updates."""
+
+    optimizer: OptimizerSettings
+    token_budget: int = 8192
+    """Tokens of a micro-batch; changes memory and speed, never the gradient."""
+    num_minibatches: int = 1
+    num_epochs: int = 1
+    precision: Precision = Precision.FP32
+    """Of the products; weights, gradients, AdamW and logits are fp32 in either."""
+    policy: str = "policy"
+    """Whose weights these are."""
+    max_bad_updates: int = 5
+    """Updates in a row with a loss or gradient that is not finite, after which the run stops."""
+
+    def __post_init__(self) -> None:
+        """Refuse counts below 1."""
+        if min(self.token_budget, self.num_minibatches, self.num_epochs, self.max_bad_updates) < 1:
+            raise LearnerError(
+                f"a learner has token_budget={self.token_budget}, num_minibatches={self.num_minibatches}, num_epochs="
+                f"{self.num_epochs}, max_bad_updates={self.max_bad_updates}; each is at least 1."
+            )
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class CausalLearner:
+    """Trains one causal language model; made by `make_learner`."""
+
+    scorer: Scorer
+    optimizer: Optimizer
+    settings: LearnerSettings
+    reference: Scorer | None = None
+    """A frozen model for KL terms; made by `freeze_reference` when an objective needs one."""
+    counters: LearnerCounters = field(default_factory=LearnerCounters)
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """The model that is trained, fp32."""
+        return self.scorer.model
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.model.device
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """Every weight by name, tied ones under each name: views, which the next update changes. Copy to publish."""
+        return named_weights(self.model)
+
+    def manifest(self, *, version: int, update: int) -> WeightsManifest:
+        """What `weights` holds now, each tensor with its digest; hashes every byte, so call it once a publication.
+
+        Args:
+            version: the step after which these weights stand.
+            update: the last optimizer update of that step.
+
+        Returns:
+            Of a full publication from memory.
+        """
+        policy = self.settings.policy
+        return WeightsManifest(
+            policy=policy,
+            version=version,
+            update=update,
+            kind="full",
+            base_version=None,
+            location=f"memory:{policy}/{version}",
+            tensors=tensor_specs(self.weights()),
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint: a Hugging Face folder with `training_state/` in it, complete or not there at all."""
+        save_state(self._state(), folder)
+
+    def restore(self, folder: Path) -> None:
+        """Take a checkpoint back: weights, optimizer, schedule, counters and reference are those that were saved."""
+        reference = restore_state(self._state(), folder)
+        self.reference = None if reference is None else self._frozen(reference)
+
+    def _state(self) -> LearnerState:
+        reference = None if self.reference is None else self.reference.model
+        return LearnerState(model=self.model, optimizer=self.optimizer, counters=self.counters, reference=reference)
+
+    def freeze_reference(self) -> None:
+        """From now on the reference is a copy of the weights as they stand."""
+        self.reference = self._frozen(deepcopy(self.model))
+
+    def _frozen(self, model: PreTrainedModel) -> Scorer:
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)  # noqa: FBT003 - torch's own
+        nn.Module.to(model, self.device)
+        return replace(self.scorer, model=model.eval())
+
+    def train(self, batch: StepBatch, objective: Objective, *, first_update: int) -> StepOutcome:
+        """Make all updates of a step.
+
+        Args:
+            batch: whole groups with credit.
+            objective: what to maximise.
+            first_update: number of the first optimizer update of this step, counted from 1 over the run.
+
+        Returns:
+            A plan and an outcome for each of epochs × minibatches. An update without a trainable token, or with a loss
+            or gradient that is not finite, is skipped and says so; it has its number all the same.
+        """
+        self._refuse_unmet_needs(batch, objective)
+        settings = self.settings
+        with deterministic(self.device):
+            plans = plan_updates(
+                self._with_frozen_streams(batch, objective),
+                objective,
+                first_update=first_update,
+                num_minibatches=settings.num_minibatches,
+                num_epochs=settings.num_epochs,
+            )
+            updates = tuple(CompletedUpdate(plan, self._update(plan, objective)) for plan in plans)
+        self.counters.num_steps += 1
+        return StepOutcome(step=batch.step, updates=updates)
+
+    def score(self, batch: StepBatch) -> StreamScores:
+        """Score the trained tokens of a batch under the weights as they stand; changes nothing."""
+        return self._score(self.scorer, batch)
+
+    def _refuse_unmet_needs(self, batch: StepBatch, objective: Objective) -> None:
+        if "values" in objective.needs:
+            raise LearnerError(f"{objective.name} needs values; this learner trains a policy and has no critic.")
+        if "teacher" in objective.needs and "teacher" not in batch.scores:
+            raise LearnerError(f"{objective.name} needs teacher scores; the batch has none. Add them with with_score.")
+        if "reference" in objective.needs and "reference" not in batch.scores and self.reference is None:
+            raise LearnerError(
+                f"{objective.name} needs reference scores; call freeze_reference while the reference's weights stand, "
+                "or add the scores with with_score."
+            )
+        if batch.support is not None or batch.routed_experts is not None:
+            raise LearnerError(
+                "the batch was sampled from a truncated distribution (top-p, top-k or min-p) or by routed experts; "
+                "this learner scores the whole vocabulary. Sample with top_p=1, top_k=0, min_p=0."
+            )
+
+    def _with_frozen_streams(self, batch: StepBatch, objective: Objective) -> StepBatch:
+        """The batch with the streams that no update of this step may change, made before the first one."""
+        num_updates = self.settings.num_minibatches * self.settings.num_epochs
+        counts_kept = any(weights.counting == "kept" for _, weights in components_of(objective))
+        wants_proximal = "proximal" in objective.needs and (num_updates > 1 or counts_kept)
+        if wants_proximal and "proximal" not in batch.scores:
+            batch = with_score(batch, "proximal", self._score(self.scorer, batch).logprobs)
+        if "reference" in objective.needs and "reference" not in batch.scores and self.reference is not None:
+            batch = with_score(batch, "reference", self._score(self.reference, batch).logprobs)
+        return batch
+
+    def _score(self, scorer: Scorer, batch: StepBatch) -> StreamScores:
+        ledger = TokenLedger(len(batch.token_ids))
+        with deterministic(self.device), torch.no_grad():
+            # Cut as the updates will be: the first update then has a ratio of 1 to the last bit.
+            for rows in minibatches(batch, self.settings.num_minibatches):
+                plan = UpdatePlan(batch=batch, update=0, rows=rows, token_weights={}, weight_sums={}, denominators={})
+                for micro in self._pieces(plan):
+                    places = micro.action_mask.nonzero().squeeze(1)
+                    ledger.put_scores(micro.token_index[places], scorer.score(micro, places))
+        ledger.merge(self.device)
+        return ledger.stream_scores()
+
+    def _pieces(self, plan: UpdatePlan) -> tuple[MicroBatch, ...]:
+        """This rank's micro-batches; each has a trained token."""
+        return cut(own_share(plan), token_budget=self.settings.token_budget, device=self.device)
+
+    def _update(self, plan: UpdatePlan, objective: Objective) -> UpdateOutcome:
+        ledger = TokenLedger(len(plan.batch.token_ids), tuple(name for name, _ in components_of(objective)))
+        for micro in self._pieces(plan):
+            self._backward(micro, objective, ledger)
+        ledger.merge(self.device)
+        sum_gradients(tuple(self.optimizer.parameters.values()))
+        facts = self._step_weights(plan, ledger)
+        proximal = plan.batch.scores.get("proximal") if "proximal" in objective.needs else None
+        outcome = ledger.outcome(plan, facts, proximal)
+        if proximal is None and "behavior" not in objective.needs and self._makes_one_update:
+            return replace(outcome, proximal=outcome.current, current=None)
+        return outcome
+
+    @property
+    def _makes_one_update(self) -> bool:
+        return self.settings.num_minibatches * self.settings.num_epochs == 1
+
+    def _backward(self, micro: MicroBatch, objective: Objective, ledger: TokenLedger) -> None:
+        """Add the gradient of a piece."""
+        places = micro.action_mask.nonzero().squeeze(1)
+        scores = self.scorer.score(micro, places)
+        terms = loss_terms(objective, streams_of(micro, objective, places, scores), micro.token_weights)
+        terms.loss.backward()
+        ledger.put_scores(micro.token_index[places], scores)
+        ledger.put_terms(micro, terms)
+
+    def _step_weights(self, plan: UpdatePlan, ledger: TokenLedger) -> UpdateFacts:
+        """Move the weights by the summed gradient, or leave all as it was and say why."""
+        if not ledger.is_scored.any():
+            report = self.optimizer.skip()
+            return UpdateFacts(grad_norm=0.0, learning_rate=report.learning_rate, skipped_reason="no trainable token")
+        report = self.optimizer.update() if math.isfinite(ledger.loss) else self.optimizer.refuse("loss")
+        if report.bad_tensor is None:
+            self.counters.num_bad_in_a_row = 0
+            return UpdateFacts(grad_norm=report.grad_norm, learning_rate=report.learning_rate, skipped_reason=None)
+        self.counters.num_bad_in_a_row += 1
+        reason = f"not finite: {report.bad_tensor}; trajectories {', '.join(suspects(plan, ledger))}"
+        if self.counters.num_bad_in_a_row >= self.settings.max_bad_updates:
+            raise NonFiniteError(
+                f"{self.counters.num_bad_in_a_row} updates in a row were skipped, the last, update {plan.update}, "
+                f"{reason}. The weights are those before them; lower the learning rate, or look at these trajectories."
+            )
+        return UpdateFacts(grad_norm=report.grad_norm, learning_rate=report.learning_rate, skipped_reason=reason)
+
+
+def streams_of(micro: MicroBatch, objective: Objective, places: Tensor, scores: TokenScores) -> TokenStreams:
+    """The streams that the loss of a piece reads.
+
+    Args:
+        micro: t tokens.
+        objective: its `needs` say which streams.
+        places: (n,) int64 places of the trained tokens.
+        scores: (n,) of the weights that are differentiated.
+
+    Returns:
+        (t,) streams, 0 where a token is not trained. Without frozen proximal scores, proximal is the detached current.
+    """
+    blank = scores.logprobs.new_zeros(len(micro.token_ids))
+    current = blank.index_copy(0, places, scores.logprobs)
+    logprobs = {name: micro.scores[name] for name in ("proximal", "reference", "teacher") if name in micro.scores}
+    logprobs = {"proximal": current.detach(), **logprobs, "behavior": micro.behavior, "current": current}
+    needed = objective.needs | {"current"}
+    return TokenStreams(
+        row_offsets=micro.row_offsets,
+        action_mask=micro.action_mask,
+        advantages=micro.advantages,
+        token_weights=micro.token_weights[objective.component],
+        policy_versions=micro.policy_versions,
+        logprobs={name: stream for name, stream in logprobs.items() if name in needed},
+        values={},
+        entropy=blank.index_copy(0, places, scores.entropy) if "entropy" in objective.needs else None,
+    )
+
+
+def suspects(plan: UpdatePlan, ledger: TokenLedger) -> tuple[str, ...]:
+    """Trajectories whose scores are not finite; where all are, those of the update. At most five, in order."""
+    batch = plan.batch
+    is_bad = ~np.isfinite(ledger.scores[0])
+    rows = [row for row in plan.rows if is_bad[batch.row_offsets[row] : batch.row_offsets[row + 1]].any()]
+    members = sorted({batch.rows[row].member for row in rows or plan.rows})
+    return tuple(batch.members[member].trajectory_id for member in members[:5])
+
+
+def make_learner(model: PreTrainedModel, settings: LearnerSettings) -> CausalLearner:
+    """A learner that has made no update.
+
+    Args:
+        model: becomes fp32 and is trained in place; the packed path is chosen where its family has one.
+        settings: how a batch becomes updates.
+
+    Returns:
+        Without a reference model.
+    """
+    scorer = make_scorer(model, settings.precision)
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    return CausalLearner(scorer=scorer, optimizer=make_optimizer(parameters, settings.optimizer), settings=settings)
