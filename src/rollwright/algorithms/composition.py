@@ -51,7 +51,7 @@ def loss_terms(objective: Objective, streams: TokenStreams, regularizer_weights:
     Returns:
         The terms; with no action token, zeros that still have a graph.
     """
-    cleaned = clean_streams(streams, objective.needs | {"current"})
+    cleaned = clean_streams(streams, objective.needs | ({"current"} & streams.logprobs.keys()))
     clean = cleaned.streams
     kept = objective.keep(clean)
     keep = kept.keep & clean.action_mask

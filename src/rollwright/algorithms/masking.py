@@ -34,14 +34,18 @@ def clean_streams(streams: TokenStreams, reads: frozenset[str]) -> CleanStreams:
 
     Args:
         streams: a piece as the learner made it; (T,) each, anything outside the action mask.
-        reads: what the objective reads; names that are not log-probability streams are passed over.
+        reads: what the objective reads: log-probability streams by name, `values`, `entropy`.
 
     Returns:
         The safe streams; gradients reach `current` (and `values`, `entropy`) at usable tokens only.
     """
     read = {name: stream_of(streams, name) for name in LOGPROB_STREAMS if name in reads}
     is_finite = streams.advantages.isfinite()
-    for stream in read.values():
+    values: dict[str, Tensor] = dict(streams.values) if "values" in reads else {}
+    checked = [*read.values(), *values.values()]
+    if streams.entropy is not None and "entropy" in reads:
+        checked.append(streams.entropy)
+    for stream in checked:
         is_finite = is_finite & stream.isfinite()
     mask = streams.action_mask & is_finite
     return CleanStreams(
@@ -51,7 +55,7 @@ def clean_streams(streams: TokenStreams, reads: frozenset[str]) -> CleanStreams:
             advantages=torch.where(mask, streams.advantages.detach(), 0.0),
             token_weights=torch.where(mask, streams.token_weights, 0.0),
             logprobs={name: _under(mask, stream, name) for name, stream in read.items()},
-            values={name: torch.where(mask, stream, 0.0) for name, stream in streams.values.items()},
+            values={name: torch.where(mask, stream, 0.0) for name, stream in values.items()},
             entropy=None if streams.entropy is None else torch.where(mask, streams.entropy, 0.0),
         ),
         non_finite=streams.action_mask & ~is_finite,

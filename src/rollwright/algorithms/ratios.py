@@ -52,7 +52,7 @@ def no_ratio(streams: TokenStreams) -> Tensor:
     Returns:
         (T,) without gradient.
     """
-    return torch.ones_like(stream_of(streams, "current").detach())
+    return torch.ones_like(streams.advantages)
 
 
 def staleness_ratio(streams: TokenStreams) -> Tensor:
