@@ -20,8 +20,9 @@ from typing import Literal, TypeVar
 from rollwright.algorithms import Objective
 from rollwright.batches import BatchRules, UpdateOutcome, UpdatePlan, plan_step, receipts_of, update_metrics
 from rollwright.evaluation import Evaluation
-from rollwright.evidence import CommitRows, RunFolder
+from rollwright.evidence import Checkpoint, Commit, CommitRows, RunFolder
 from rollwright.record import Metric, Receipt, ScoredTrajectory
+from rollwright.runtime.checkpoints import save_checkpoint
 from rollwright.runtime.errors import RunStoppedError
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.metrics import StepClock, step_metrics
@@ -119,6 +120,7 @@ class Loop:
         self._tokens = 0
         self._episodes = 0
         self._pace: float | None = None
+        self._last_commit: Commit | None = None
 
     async def run(self) -> RunResult:
         """Go through the stages.
@@ -197,8 +199,7 @@ class Loop:
             balance=balance,
         )
         members = tuple(m for g in collected.groups for m in g.members)
-        await asyncio.to_thread(
-            parts.folder.commit,
+        await self._commit(
             CommitRows(
                 kind="step",
                 step=step,
@@ -241,11 +242,10 @@ class Loop:
         began = time.monotonic()
         await parts.channel.publish(version=at.step, update=at.update)
         evaluation = await parts.evaluate(at.step)
-        await asyncio.to_thread(
-            parts.folder.commit,
+        await self._commit(
             CommitRows(
                 kind="evaluation", step=at.step, trajectories=evaluation.trajectories, evaluations=evaluation.rows
-            ),
+            )
         )
         point = EvaluationPoint(
             step=at.step,
@@ -270,14 +270,20 @@ class Loop:
             )
         )
 
+    async def _commit(self, rows: CommitRows) -> None:
+        self._last_commit = await asyncio.to_thread(self._parts.folder.commit, rows, at=self._parts.now())
+
     async def _checkpoint(self) -> None:
-        parts, at = self._parts, self._at
-        await self._in_learner(lambda: parts.folder.save_checkpoint(at.step, parts.learner.save, at.to_json()))
-        stage_ends = {sum(s.steps for s in parts.stages[:n]) for n in range(len(parts.stages))}
+        parts, commit = self._parts, self._last_commit
+        assert commit is not None, "a checkpoint belongs to a commit"
+        await self._in_learner(lambda: save_checkpoint(parts.folder, commit, parts.learner, self._at))
+        stage_starts = {sum(s.steps for s in parts.stages[:n]) for n in range(len(parts.stages))}
         rule = parts.checkpoints
-        saved = parts.folder.checkpoint_steps()
-        kept = {s for s in saved if s in stage_ends or (rule.keep_every > 0 and s % rule.keep_every == 0)}
-        await asyncio.to_thread(parts.folder.prune_checkpoints, kept | set(saved[-rule.keep :]))
+
+        def is_kept(checkpoint: Checkpoint) -> bool:
+            return checkpoint.step in stage_starts or (rule.keep_every > 0 and checkpoint.step % rule.keep_every == 0)
+
+        await asyncio.to_thread(parts.folder.prune_checkpoints, keep_last=rule.keep, keep=is_kept)
 
     async def _in_learner(self, call: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._parts.learner_thread, call)

@@ -1,0 +1,83 @@
+"""What a run stands on: the code's commit, package versions, the machine."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from rollwright.evidence.manifest import MachineSection
+
+__all__ = ["code_commit", "framework_versions", "machine_section"]
+
+_PACKAGES = (
+    "rollwright",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "numpy",
+    "pyarrow",
+    "duckdb",
+    "pydantic",
+    "reasoning-gym",
+    "math-verify",
+)
+
+
+def code_commit() -> str:
+    """The commit of the working tree that this package runs from, `-changed` where it differs; else its version."""
+    here = Path(__file__).resolve().parent
+    try:
+        commit = _git(here, "rev-parse", "HEAD")
+        changed = _git(here, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    except (OSError, subprocess.SubprocessError):
+        return f"rollwright {metadata.version('rollwright')}"
+    return f"{commit}-changed" if changed else commit
+
+
+def framework_versions() -> Mapping[str, str]:
+    """Package to version, of what decides numbers."""
+    found: dict[str, str] = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+def machine_section(*, threads: Mapping[str, int]) -> MachineSection:
+    """The machine as it is now.
+
+    Args:
+        threads: role to threads, as they were set.
+    """
+    import torch
+
+    return MachineSection(
+        cpu_model=_cpu_model(),
+        torch_capability=torch.backends.cpu.get_cpu_capability(),
+        num_cores=os.cpu_count() or 1,
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        operating_system=platform.platform(),
+        python=platform.python_version(),
+        threads=threads,
+        accelerators=tuple(torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())),
+    )
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", *words], cwd=folder, capture_output=True, text=True, check=True, timeout=10
+    )
+    return done.stdout.strip()

@@ -1,0 +1,183 @@
+"""The manifest of a run: all that was decided before its first step."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rollwright.evaluation import EvaluationProtocol
+from rollwright.evidence.manifest import (
+    AlgorithmSection,
+    ConfigValue,
+    DataSection,
+    EnvironmentSection,
+    EvaluationSection,
+    Manifest,
+    ModelSection,
+    PromptSource,
+    RewardSection,
+    RunSection,
+)
+from rollwright.recipes.build.machine import code_commit, framework_versions, machine_section
+from rollwright.recipes.config.learning import StageConfig
+from rollwright.recipes.config.objective import ObjectiveConfig
+from rollwright.recipes.config.recipe import RecipeConfig
+from rollwright.recipes.flat import flatten
+from rollwright.recipes.resolve import Resolved
+from rollwright.record import EligibleRow, Environment, digest
+from rollwright.tasks import Mixture
+
+__all__ = ["ManifestFacts", "build_manifest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFacts:
+    """What the wiring found out while it built the parts."""
+
+    run_id: str
+    created_at: datetime
+    source_run_id: str | None
+    architecture: str
+    num_parameters: int
+    initial_weights_sha256: str
+    tokenizer_revision: str
+    tokenizer: Path
+    environment: Environment
+    tool_schema_revision: str
+    reward_rule: str
+    verifier_revisions: Mapping[str, str]
+    mixture: Mixture
+    protocol: EvaluationProtocol
+    is_deterministic: bool
+
+
+def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
+    """Freeze what was decided."""
+    recipe = resolved.recipe
+    values = recipe.model_dump(mode="json", exclude_none=True)
+    commit = code_commit()
+    template = (facts.tokenizer / "chat_template.jinja").read_bytes()
+    template_sha256 = digest(template.decode("utf-8"))
+    return Manifest(
+        run=RunSection(
+            run_id=facts.run_id,
+            created_at=facts.created_at,
+            code_commit=commit,
+            config_sha256=digest(values),
+            framework_versions=framework_versions(),
+            source_run_id=facts.source_run_id,
+        ),
+        model=ModelSection(
+            architecture=facts.architecture,
+            num_parameters=facts.num_parameters,
+            initial_weights_sha256=facts.initial_weights_sha256,
+            tokenizer_revision=facts.tokenizer_revision,
+            chat_template_sha256=template_sha256,
+            precision_train=recipe.learner.dtype,
+            precision_rollout=recipe.engine.dtype,
+        ),
+        data=DataSection(prompt_sources=_sources(facts.mixture)),
+        environment=EnvironmentSection(
+            name=facts.environment.name,
+            revision=facts.environment.revision,
+            reset_seed_policy="blake2b of (run seed, purpose, group); evaluation: of (protocol digest, task)",
+            tool_schema_revision=facts.tool_schema_revision,
+            timeout_policy={
+                "turns": recipe.rollout.max_turns,
+                "turn_tokens": recipe.rollout.max_turn_tokens,
+                "episode_tokens": recipe.rollout.max_episode_tokens,
+                "wall_clock_s": recipe.rollout.wall_clock_s,
+            },
+        ),
+        reward=RewardSection(
+            rule=facts.reward_rule,
+            verifier_commit=commit,
+            verifier_revisions=facts.verifier_revisions,
+            component_weights={part.kind: part.weight for part in recipe.verifier.parts},
+            truncation_policy=recipe.rollout.truncation,
+        ),
+        algorithm=tuple(_algorithm(stage, recipe) for stage in recipe.stages),
+        evaluation=EvaluationSection(
+            protocol=facts.protocol.name,
+            protocol_sha256=facts.protocol.sha256,
+            harness_commit=commit,
+            prompt_template_sha256=template_sha256,
+            budgets={
+                "turns": facts.protocol.max_turns,
+                "turn_tokens": facts.protocol.max_turn_tokens,
+                "episode_tokens": facts.protocol.max_episode_tokens,
+            },
+            sample_count=facts.protocol.samples,
+            aggregation="mean over tasks of each task's mean; interval clustered by task",
+        ),
+        machine=machine_section(threads={"engine and learner in turns": recipe.runtime.threads}),
+        seeds={"run": recipe.run.seed, "evaluation": recipe.evaluation.seed},
+        eligible=_eligible(recipe),
+        configuration=tuple(
+            ConfigValue(
+                key=key,
+                value=json.dumps(value),
+                origin=resolved.origins.get(key, "default"),
+                label=recipe.run.labels.get(key, recipe.run.evidence_label),
+            )
+            for key, value in flatten(values)
+        ),
+        receipts=recipe.evidence.receipts,
+        is_deterministic=facts.is_deterministic,
+    )
+
+
+def _sources(mixture: Mixture) -> tuple[PromptSource, ...]:
+    rows: list[PromptSource] = []
+    for stratum in mixture.strata:
+        splits = {"train": [t.task_id for t in stratum.train], "held_out": [t.task_id for t in stratum.held_out]}
+        tasks = (*stratum.train, *stratum.held_out)
+        rows.append(
+            PromptSource(
+                id=stratum.name,
+                revision=tasks[0].revision if tasks else "unknown",
+                license="unknown",
+                split_manifest_sha256=digest(splits),
+            )
+        )
+    return tuple(rows)
+
+
+def _algorithm(stage: StageConfig, recipe: RecipeConfig) -> AlgorithmSection:
+    if stage.kind == "supervised":
+        return AlgorithmSection(
+            stage=stage.name,
+            estimator="supervised",
+            loss_denominator="token_mean",
+            reward_scaling="none",
+            clip_low=None,
+            clip_high=None,
+            kl_reference_revision=None,
+            max_policy_lag=0,
+        )
+    objective: ObjectiveConfig = recipe.objective
+    has_std = objective.kind in ("grpo", "dapo")
+    clip = (objective.clip_low, objective.clip_high) if objective.kind in ("grpo", "dapo", "dr_grpo") else (None, None)
+    return AlgorithmSection(
+        stage=stage.name,
+        estimator=objective.kind,
+        loss_denominator=objective.denominator,
+        reward_scaling="group_std" if has_std else "none",
+        clip_low=clip[0],
+        clip_high=clip[1],
+        kl_reference_revision="weights at the start of the stage" if objective.kl_coefficient else None,
+        max_policy_lag=recipe.runtime.max_lag,
+    )
+
+
+def _eligible(recipe: RecipeConfig) -> tuple[EligibleRow, ...]:
+    rows: list[EligibleRow] = []
+    kinds = {stage.kind for stage in recipe.stages}
+    if "supervised" in kinds:
+        rows.append(EligibleRow(model="policy", component="nll", origin="demonstration", policy=None))
+    if "rl" in kinds:
+        rows.append(EligibleRow(model="policy", component="policy_gradient", origin="policy", policy="policy"))
+        if recipe.objective.kl_coefficient:
+            rows.append(EligibleRow(model="policy", component="kl", origin="policy", policy="policy"))
+    return tuple(rows)
