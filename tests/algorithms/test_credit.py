@@ -211,6 +211,18 @@ def test_the_outcome_stands_on_the_last_action_token_of_its_row():
     assert credit.untrained == {2: UNSCORED}
 
 
+@pytest.mark.case("F55")
+def test_the_outcome_is_not_lost_behind_an_observation():
+    given_case = case("F55")
+    acts = [place for place, is_action in enumerate(given_case.input["mask"]) if is_action]
+    inputs = credit_inputs([given_case.input["outcome_reward"]], lengths=[len(acts)])
+    assert acts[-1] == given_case.expect["reward_position"]
+    for discount in given_case.input["gammas"]:
+        found = return_to_go(inputs, discount=discount).advantages
+        due = given_case.expect[f"advantages_gamma_{discount:.0f}"]
+        assert found.tolist() == [due[act] for act in acts]
+
+
 def test_imitation_needs_no_verdict():
     credit = imitate(credit_inputs([None, 1.0], lengths=[2, 1]))
     assert credit.advantages.tolist() == [1.0, 1.0, 1.0]

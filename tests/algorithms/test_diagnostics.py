@@ -1,0 +1,148 @@
+"""Metrics of an update over the loss's own tensors."""
+
+import pytest
+import torch
+
+from rollwright.algorithms import (
+    Clip,
+    bypassing_proximal,
+    effective_sample_size,
+    group_diagnostics,
+    grpo,
+    kl_k3,
+    lag_diagnostics,
+    loss_terms,
+    masked_mean,
+    supervised,
+    update_diagnostics,
+)
+from tests.algorithms.pieces import credit_inputs
+from tests.algorithms.test_composition import with_kl
+from tests.algorithms.test_ratio_and_clip import streams
+from tests.cases import case, method_fixture
+
+
+def measured(objective, piece, *, learner_version=0):
+    weights = {one.component: piece.token_weights for one in objective.regularizers}
+    flags = loss_terms(objective, piece, weights).flags
+    found = update_diagnostics(objective, piece, flags, learner_version=learner_version)
+    return {one.name: one.value for one in found if not one.labels}
+
+
+def test_divergences_and_clip_fraction_match_the_worked_numbers():
+    fixture = method_fixture("M135.a")
+    low, high = fixture.input["eps"]
+    objective = bypassing_proximal(grpo(clip=Clip(low=1 - low, high=1 + high)))
+    piece = streams([1.0] * 3, behavior=fixture.input["beh"], current=fixture.input["cur"], mask=fixture.input["mask"])
+    found = measured(objective, piece)
+    due = {
+        "policy/kl_beh": "kl_beh_cur",
+        "policy/kl_beh_k3": "k3",
+        "policy/clip_frac": "clip_fraction_two_sided",
+        "is/ppl_ratio": "ppl_ratio",
+        "is/chi2": "chi2_token",
+    }
+    for name, key in due.items():
+        assert found[name] == pytest.approx(fixture.expect[key], abs=fixture.tol), name
+
+
+def test_mismatch_is_taken_at_equal_version_only():
+    fixture = method_fixture("M135.a")
+    scores = {"behavior": [*fixture.input["beh"], -9.0], "proximal": [*fixture.input["cur"], -1.0]}
+    piece = streams([1.0] * 4, current=scores["proximal"], versions=[7, 7, 7, 6], **scores)
+    found = measured(grpo(), piece, learner_version=7)
+    assert found["mismatch/logp_abs_mean"] == pytest.approx(fixture.expect["logp_absdiff_mean"], abs=fixture.tol)
+    assert found["mismatch/logp_abs_max"] == pytest.approx(fixture.expect["logp_absdiff_max"], abs=fixture.tol)
+    assert measured(grpo(), piece, learner_version=9)["mismatch/logp_abs_max"] is None
+
+
+def test_effective_sample_size_matches_the_worked_numbers():
+    fixture = method_fixture("M46.a")
+    weights, mask = torch.tensor(fixture.input["w"]), torch.tensor(fixture.input["mask"], dtype=torch.bool)
+    size = effective_sample_size(weights, mask)
+    assert size is not None
+    assert size == pytest.approx(fixture.expect["ess"], abs=fixture.tol)
+    assert size / int(mask.sum()) == pytest.approx(fixture.expect["ess_frac"], abs=fixture.tol)
+    assert effective_sample_size(weights, torch.zeros(4, dtype=torch.bool)) is None
+
+
+def test_lags_match_the_worked_numbers():
+    fixture = method_fixture("M107.a")
+    versions = torch.tensor([*fixture.input["token_versions"], -1, 3], dtype=torch.int32)
+    mask = torch.tensor([True, True, True, True, False])
+    found = lag_diagnostics(versions, mask, learner_version=fixture.input["learner_version"])
+    by_name = {one.name: one.value for one in found if not one.labels}
+    assert by_name["stale/lag_max"] == fixture.expect["lag_max"]
+    assert by_name["stale/lag_mean"] == pytest.approx(fixture.expect["lag_mean"], abs=fixture.tol)
+    histogram = {one.labels["lag"]: one.value for one in found if one.name == "stale/lag_hist"}
+    assert histogram == {"0": 1.0, "2": 2.0}
+    assert len(histogram) == fixture.expect["n_versions"]
+
+
+def test_shares_of_groups_without_contrast_match_the_worked_numbers():
+    fixture = method_fixture("M135.c")
+    rewards = [reward for group in fixture.input["group_R"] for reward in group]
+    groups = [index for index, group in enumerate(fixture.input["group_R"]) for _ in group]
+    # A singleton has no baseline, an unscored group is not counted.
+    found = {
+        one.name: one.value
+        for one in group_diagnostics(credit_inputs([*rewards, None, None], groups=[*groups, 9, 9]), success_at=1.0)
+    }
+    assert found["reward/zero_var_frac"] == pytest.approx(fixture.expect["frac_zero_variance"])
+    assert found["reward/all_right"] == pytest.approx(fixture.expect["frac_all_right"])
+    assert found["reward/all_wrong"] == pytest.approx(fixture.expect["frac_all_wrong"])
+    assert found["reward/no_baseline_frac"] == 0.0
+
+
+@pytest.mark.case("F115")
+def test_entropy_and_kl_are_means_over_trained_tokens_only():
+    given_case = case("F115")
+    mask = torch.tensor(given_case.input["mask"], dtype=torch.bool).flatten()
+    entropy = torch.tensor(given_case.input["entropy"]).flatten()
+    kl = torch.tensor(given_case.input["kl"]).flatten()
+    sentinel = given_case.input["sentinel_logprob_at_padding"]
+    assert masked_mean(kl, mask) == pytest.approx(given_case.expect["kl_token_mean"])
+    scores = torch.where(mask, -1.0, sentinel)
+    piece = streams([1.0] * len(mask), mask=mask.tolist(), current=scores, proximal=scores, entropy=entropy.tolist())
+    found = measured(grpo(), piece)
+    assert found["entropy/full"] == pytest.approx(given_case.expect["entropy_token_mean"])
+    assert found["entropy/sampled"] == 1.0
+    assert found["policy/clip_frac"] == 0.0
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf"), 1e30])
+def test_no_metric_reads_what_is_under_the_mask(poison):
+    objective = with_kl(grpo(), kl_k3)
+    clean = [-1.0, -2.0, 0.0]
+    dirty = [-1.0, -2.0, poison]
+
+    def at(scores, entropy):
+        names = ("behavior", "proximal", "current", "reference")
+        piece = streams([1.0, -1.0, scores[2]], mask=[1, 1, 0], entropy=entropy, **dict.fromkeys(names, scores))
+        return measured(objective, piece)
+
+    assert at(dirty, [1.0, 2.0, poison]) == at(clean, [1.0, 2.0, 0.0])
+
+
+def test_nothing_measured_is_undefined_not_zero():
+    piece = streams([1.0], mask=[0], current=[0.0], behavior=[0.0], proximal=[0.0])
+    found = measured(grpo(), piece)
+    assert found["mask/eligible_tokens"] == 0.0
+    for name in ("policy/kl_beh", "policy/clip_frac", "is/ess", "is/max", "mismatch/logp_abs_max", "stale/lag_mean"):
+        assert found[name] is None
+
+
+def test_streams_that_are_absent_are_not_measured():
+    found = measured(supervised(), streams([1.0], current=[-0.5]))
+    assert not {"policy/kl_beh", "policy/kl_ref", "is/ess", "mismatch/logp_abs_max", "entropy/full"} & found.keys()
+    assert found["entropy/sampled"] == 0.5
+
+
+def test_held_values_are_counted():
+    objective = with_kl(grpo(), kl_k3)
+    piece = streams([1.0] * 3, current=[-30.0, -1.0, float("nan")], proximal=[-1.0] * 3, reference=[-1.0, -30.0, -1.0])
+    found = measured(objective, piece)
+    assert found["mask/ratio_clamped"] == 1.0
+    assert found["mask/k3_clamped"] == 2.0
+    assert found["mask/nonfinite_tokens"] == 1.0
+    assert found["mask/eligible_tokens"] == 3.0
