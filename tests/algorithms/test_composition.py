@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rollwright.algorithms import (
     Clip,
+    Counting,
     FixedLength,
     Keep,
     ObjectiveError,
@@ -62,7 +63,7 @@ def keep_near(piece):
     return Keep(keep=is_kept, flags=raise_flag(piece.action_mask & ~is_kept, TOKEN_MASK))
 
 
-def with_keep(objective, counting="structural"):
+def with_keep(objective, counting: Counting = "structural"):
     return replace(
         objective,
         keep=keep_near,
@@ -269,6 +270,23 @@ def test_gradients_are_those_of_finite_differences(objective, batch):
 @settings(max_examples=15)
 def test_gradients_of_kl_terms_are_those_of_finite_differences(batch, estimate):
     check_finite_differences(with_kl(grpo(), estimate), batch)
+
+
+@presets
+@given(batch=batches())
+@settings(max_examples=10)
+def test_float32_scores_give_the_loss_of_float64(objective, batch):
+    # Near a bound of the clip or of the test's keep rule the two may fall on different sides.
+    exact, slopes = run(objective, whole(objective, batch))
+    bounds = torch.tensor([0.5, 0.8, 1.2, 1.28, 1.5], dtype=torch.float64)
+    ratios = torch.cat([exact.ratio, exact.correction, torch.full((1,), 9.0)])
+    if (ratios[:, None] - bounds).abs().min() < 1e-4:
+        return
+    single = replace(batch, logprobs={name: values.float() for name, values in batch.logprobs.items()})
+    found, gradient = run(objective, whole(objective, single))
+    assert found.loss.dtype == torch.float64
+    assert float(found.loss.detach()) == pytest.approx(float(exact.loss.detach()), rel=1e-5, abs=1e-5)
+    assert torch.allclose(gradient.double(), slopes, rtol=1e-5, atol=1e-5)
 
 
 @presets

@@ -84,7 +84,9 @@ def test_prompt_mean_matches_the_worked_numbers(within, weights, masses):
 def test_weights_sum_to_their_closed_form(rule, drawn, data):
     lengths, groups = [length for length, _ in drawn], [group for _, group in drawn]
     inputs = inputs_of(lengths, groups)
-    keep = torch.tensor(data.draw(st.lists(st.booleans(), min_size=sum(lengths), max_size=sum(lengths))), dtype=bool)
+    keep = torch.tensor(
+        data.draw(st.lists(st.booleans(), min_size=sum(lengths), max_size=sum(lengths))), dtype=torch.bool
+    )
     for made, kept in ((rule(), None), (rule(counting="kept"), keep)):
         weights = made(inputs, kept)
         assert weights.shape == (sum(lengths),)
