@@ -15,7 +15,7 @@ from rollwright.tasks.expressions import Bounds, evaluate, number_text
 from rollwright.tasks.gym import GymEntry, GymGenerator, gym_entries, gym_source, gym_version
 from rollwright.tasks.jsonl import jsonl_source, read_jsonl
 from rollwright.tasks.mixture import HeldOut, Mixture, Stratum, stratum_of
-from rollwright.tasks.order import Draw, OrderCursor, PendingDraw, TaskOrder
+from rollwright.tasks.order import Draw, TaskOrder
 from rollwright.tasks.payload import (
     HELD_OUT,
     TRAIN,
@@ -48,9 +48,7 @@ __all__ = [
     "HeldOut",
     "Json",
     "Mixture",
-    "OrderCursor",
     "Payload",
-    "PendingDraw",
     "SplitSizes",
     "Stratum",
     "TaskError",

@@ -102,7 +102,7 @@ def _easy(seed: int) -> Iterator[str]:
 def _hard(seed: int) -> Iterator[str]:
     """Products, sums of two and three terms, and divisions, in turn."""
     products = _checked("products", {"min_digits": 2, "max_digits": 3}, seed)
-    sums = _checked("chain_sum", {"min_terms": 2, "max_terms": 2, "min_digits": 3, "max_digits": 4}, seed)
+    sums = _checked("chain_sum", {"min_terms": 2, "max_terms": 2, "min_digits": 3, "max_digits": 3}, seed)
     chains = _checked("chain_sum", {"min_terms": 3, "max_terms": 3, "min_digits": 2, "max_digits": 2}, seed)
     chance = Random(seed_of(seed, SOURCE, HARD))
     for divisor in _divisors(seed):
@@ -110,7 +110,7 @@ def _hard(seed: int) -> Iterator[str]:
         yield next(sums)
         yield next(chains)
         if (value := evaluate(divisor)) != 0:
-            yield f"{int(value) * chance.randint(2, 99)}/({divisor})"
+            yield f"{int(abs(value)) * chance.randint(12, 99)}/({divisor})"
 
 
 def _error(seed: int) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _error(seed: int) -> Iterator[str]:
     for divisor in _divisors(seed + 1):
         if evaluate(divisor) != 0:
             term = divisor.split("-")[0]
-            yield f"{chance.randint(10, 999)}/({term}-{term})"
+            yield f"{chance.randint(100, 9999)}/({term}-{term})"
 
 
 def _divisors(seed: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ cursor holds every draw that is not settled, and after a restart each is handed 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -20,7 +20,10 @@ from rollwright.record import Task, digest, seed_of
 from rollwright.tasks.errors import TaskError
 from rollwright.tasks.mixture import Mixture, Stratum
 
-__all__ = ["Draw", "OrderCursor", "PendingDraw", "TaskOrder"]
+__all__ = ["Draw", "TaskOrder"]
+
+
+_ORDER, _NEXT, _BEGUN, _PENDING = "order", "next", "begun", "pending"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,25 +39,12 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingDraw:
+class _Pending:
     """A draw that was handed out and has not been settled."""
 
     number: int
     stratum: str
     position: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderCursor:
-    """Where the order stands; plain numbers and text, so that a checkpoint can hold it as JSON."""
-
-    revision: str
-    """Of the mixture and the seed: a cursor means nothing beside another order."""
-    next_number: int
-    positions: tuple[tuple[str, int], ...]
-    """Draws begun in each stratum."""
-    pending: tuple[PendingDraw, ...]
-    """By number."""
 
 
 @dataclass(slots=True, eq=False)
@@ -80,10 +70,10 @@ class TaskOrder:
     """Hands out draws one by one; single-threaded."""
 
     def __init__(self, mixture: Mixture, *, seed: int) -> None:
-        self._revision = digest([mixture.revision, seed])
+        self._fingerprint = int(digest([mixture.revision, seed])[:15], 16)
         self._lines = {s.name: _Line(stratum=s, seed=seed) for s in mixture.strata}
         self._next_number = 0
-        self._pending: dict[int, PendingDraw] = {}
+        self._pending: dict[int, _Pending] = {}
         self._again: deque[int] = deque()
 
     def draw(self) -> Draw:
@@ -91,7 +81,7 @@ class TaskOrder:
         if self._again:
             return self._draw_of(self._pending[self._again.popleft()])
         line = min(self._lines.values(), key=lambda one: (one.begun + 1) / one.stratum.weight)
-        pending = PendingDraw(number=self._next_number, stratum=line.stratum.name, position=line.begun)
+        pending = _Pending(number=self._next_number, stratum=line.stratum.name, position=line.begun)
         line.begun += 1
         self._next_number += 1
         self._pending[pending.number] = pending
@@ -117,40 +107,48 @@ class TaskOrder:
             raise TaskError(f"draw {number} is not in flight; only what was handed out can be given back")
         self._again = deque(sorted((*self._again, number)))
 
-    def cursor(self) -> OrderCursor:
-        """What a checkpoint must hold."""
-        return OrderCursor(
-            revision=self._revision,
-            next_number=self._next_number,
-            positions=tuple((name, line.begun) for name, line in sorted(self._lines.items())),
-            pending=tuple(self._pending[number] for number in sorted(self._pending)),
-        )
+    def take(self) -> Task:
+        """The next task, settled at once: for a caller whose own records say what is in flight."""
+        drawn = self.draw()
+        self.settle(drawn.number)
+        return drawn.task
 
-    def restore(self, cursor: OrderCursor) -> None:
+    def state(self) -> Mapping[str, int]:
+        """The cursor: names to whole numbers, so that a checkpoint can hold it as JSON."""
+        saved = {_ORDER: self._fingerprint, _NEXT: self._next_number}
+        saved |= {f"{_BEGUN}/{name}": line.begun for name, line in sorted(self._lines.items())}
+        pending = (self._pending[number] for number in sorted(self._pending))
+        return saved | {f"{_PENDING}/{one.number}/{one.stratum}": one.position for one in pending}
+
+    def restore(self, state: Mapping[str, int]) -> None:
         """Go on where the cursor stands: first its pending draws, by number, then new ones.
 
         Raises:
             TaskError: for the cursor of another mixture or seed.
         """
-        if cursor.revision != self._revision:
+        if state.get(_ORDER) != self._fingerprint:
             raise TaskError(
                 "the saved place in the task order belongs to other tasks, weights or another seed; "
                 "resume with the tasks and the seed that the run started with"
             )
-        for name, begun in cursor.positions:
-            self._lines[name].begun = begun
-        self._next_number = cursor.next_number
-        self._pending = {pending.number: pending for pending in cursor.pending}
+        for name, line in self._lines.items():
+            line.begun = state[f"{_BEGUN}/{name}"]
+        self._next_number = state[_NEXT]
+        self._pending = {}
+        for key, position in state.items():
+            if key.startswith(f"{_PENDING}/"):
+                _, number, stratum = key.split("/", 2)
+                self._pending[int(number)] = _Pending(number=int(number), stratum=stratum, position=position)
         self._again = deque(sorted(self._pending))
 
     def peek(self, count: int) -> tuple[Draw, ...]:
         """The next draws, without taking them."""
-        saved, again = self.cursor(), tuple(self._again)
+        saved, again = self.state(), tuple(self._again)
         drawn = tuple(islice(iter(self.draw, None), count))
         self.restore(saved)
         self._again = deque(again)
         return drawn
 
-    def _draw_of(self, pending: PendingDraw) -> Draw:
+    def _draw_of(self, pending: _Pending) -> Draw:
         task, epoch = self._lines[pending.stratum].at(pending.position)
         return Draw(number=pending.number, task=task, stratum=pending.stratum, epoch=epoch)

@@ -1,0 +1,136 @@
+"""What of an episode is graded: the visible text of the last turn, and the answer that stands in it."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from rollwright.record import Submission, TerminalReason
+from rollwright.verifiers.errors import VerifierSetupError
+
+__all__ = ["AnswerRule", "GradedText", "Reading", "Reasoning", "after_reasoning", "boxed", "final_text", "read_answer"]
+
+Reasoning = Literal["none", "opened_by_prompt", "opened_in_output"]
+"""Whether a turn begins with reasoning, and who writes its opening tag."""
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRule:
+    """Where the answer stands. The rule is part of a verifier's revision."""
+
+    form: Literal["marker", "boxed"] = "marker"
+    """`marker`: the rest of a line that begins with the marker. `boxed`: what the braces of `\\boxed{}` hold."""
+    marker: str = "answer:"
+    """Upper and lower case alike."""
+    several: Literal["last", "only"] = "last"
+    """Of several answers the last counts; under `only`, several different ones are none."""
+    reasoning: Reasoning = "none"
+    """Passages of kind `reasoning` never count; this is for text in which the tags still stand."""
+    opening: str = "<think>"
+    closing: str = "</think>"
+
+    def __post_init__(self) -> None:
+        """Refuse a marker that stands everywhere."""
+        if not self.marker.strip():
+            raise VerifierSetupError("the answer marker is empty; give a word such as 'answer:'")
+
+    def parts(self) -> list[str]:
+        """What decides the reading, for a revision."""
+        return [self.form, self.marker, self.several, self.reasoning, self.opening, self.closing]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradedText:
+    """Text behind the reasoning."""
+
+    text: str
+    is_cut: bool
+    """The reasoning was never closed: there is no text to grade."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The answer that was found, if any."""
+
+    answer: str | None
+    """None: no answer stands in the text; may be empty where one was begun."""
+    num_answers: int
+
+
+def final_text(submission: Submission, rule: AnswerRule) -> GradedText:
+    """What the policy says after everything that the world said, without its reasoning.
+
+    Text before the last tool result, or in passages of reasoning, is never graded: an answer is given at the end.
+    """
+    spoken: list[str] = []
+    for passage in submission.passages:
+        if passage.kind == "policy":
+            spoken.append(passage.text)
+        elif passage.kind != "reasoning":
+            spoken.clear()
+    return after_reasoning("".join(spoken), rule)
+
+
+def after_reasoning(text: str, rule: AnswerRule) -> GradedText:
+    """Cut the reasoning off, with the prompt's own opening tag taken into account."""
+    if rule.reasoning == "none":
+        return GradedText(text=text, is_cut=False)
+    _, closed, rest = text.rpartition(rule.closing)
+    is_open = rule.opening in rest if closed or rule.reasoning == "opened_in_output" else True
+    if is_open:
+        return GradedText(text="", is_cut=True)
+    return GradedText(text=rest.strip(), is_cut=False)
+
+
+def read_answer(submission: Submission, rule: AnswerRule) -> Reading:
+    """The answer of an episode. A line that a limit cut off holds none: its end is unknown."""
+    graded = final_text(submission, rule)
+    if rule.form == "boxed":
+        found = boxed(graded.text)
+    else:
+        found = _marked(graded.text, rule.marker, was_cut=_was_cut(submission))
+    if not found or (rule.several == "only" and len(set(found)) > 1):
+        return Reading(answer=None, num_answers=len(found))
+    return Reading(answer=found[-1], num_answers=len(found))
+
+
+def boxed(text: str) -> tuple[str, ...]:
+    r"""What each complete `\boxed{}` or `\fbox{}` holds, braces balanced, in the order in which they begin."""
+    found: list[str] = []
+    for match in _BOX.finditer(text):
+        end = _closing_brace(text, match.end())
+        if end is not None:
+            found.append(text[match.end() : end].strip())
+    return tuple(found)
+
+
+def _closing_brace(text: str, start: int) -> int | None:
+    depth, place = 1, start
+    while place < len(text):
+        character = text[place]
+        if character == "\\":
+            place += 1  # An escaped brace is a brace of the answer, not of the box.
+        elif character == "{":
+            depth += 1
+        elif character == "}":
+            depth -= 1
+            if depth == 0:
+                return place
+        place += 1
+    return None
+
+
+def _marked(text: str, marker: str, *, was_cut: bool) -> tuple[str, ...]:
+    lines = text.split("\n")
+    if was_cut:
+        lines.pop()
+    found: list[str] = []
+    for line in lines:
+        stripped = line.strip()
+        if stripped[: len(marker)].casefold() == marker.casefold():
+            found.append(stripped[len(marker) :].strip())
+    return tuple(found)
+
+
+def _was_cut(submission: Submission) -> bool:
+    return submission.terminal_reason in {reason.value for reason in TerminalReason if reason.is_truncated}

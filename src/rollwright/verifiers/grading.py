@@ -1,0 +1,91 @@
+"""A verifier from a function: one submission in, one grade out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rollwright.record import NamedValue, Submission, Verdict
+from rollwright.tasks import Payload, TaskError, payload_of
+from rollwright.verifiers.errors import GoldError
+
+__all__ = ["FunctionVerifier", "Grade", "GradeFn", "bad_gold", "gold_payload", "no_answer"]
+
+NO_ANSWER = "no_answer"
+UNPARSABLE = "unparsable_answer"
+PROGRAM_TIMEOUT = "program_timeout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """What the policy gets."""
+
+    value: float
+    finding: str | None = None
+    """What the policy did that made a grade of its answer impossible."""
+    evidence: str = ""
+    components: tuple[NamedValue, ...] = ()
+
+
+GradeFn = Callable[[Submission], Grade]
+"""Raises GoldError where the task itself cannot be graded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionVerifier:
+    """A `record.Verifier` that grades each trajectory by a function of its submission alone."""
+
+    name: str
+    revision: str
+    grade: GradeFn
+    deadline_s: float = 5.0
+    scope: Literal["trajectory"] = "trajectory"
+
+    async def verify(self, submissions: Sequence[Submission]) -> Sequence[Verdict]:
+        """Grade each; a fault of the data is a grading error of that one alone."""
+        return [self._verdict(submission) for submission in submissions]
+
+    def _verdict(self, submission: Submission) -> Verdict:
+        try:
+            grade = self.grade(submission)
+        except GoldError as error:
+            return bad_gold(submission, self.name, self.revision, error)
+        return Verdict(
+            trajectory_id=submission.trajectory_id,
+            verifier=self.name,
+            revision=self.revision,
+            scope="trajectory",
+            outcome=grade.value,
+            components=grade.components,
+            finding=grade.finding,
+            evidence=grade.evidence,
+        )
+
+
+def bad_gold(submission: Submission, name: str, revision: str, error: GoldError) -> Verdict:
+    """The verdict where the task's own answer is at fault."""
+    return Verdict(
+        trajectory_id=submission.trajectory_id,
+        verifier=name,
+        revision=revision,
+        scope="trajectory",
+        outcome="grader_error",
+        evidence=f"bad gold of task {submission.task.task_id}: {error}",
+    )
+
+
+def gold_payload(submission: Submission) -> Payload:
+    """The task's payload.
+
+    Raises:
+        GoldError: where it cannot be read, an empty answer included.
+    """
+    try:
+        return payload_of(submission.task)
+    except (TaskError, ValueError) as error:
+        raise GoldError(str(error)) from error
+
+
+def no_answer(num_answers: int) -> Grade:
+    """The grade where nothing was answered."""
+    evidence = "no answer" if num_answers == 0 else f"{num_answers} different answers"
+    return Grade(value=0.0, finding=NO_ANSWER, evidence=evidence)

@@ -1,0 +1,165 @@
+"""The answer is mathematically equal to the gold one: our own rules first, math-verify for the rest.
+
+math-verify is generous: it accepts dropped and changed units, chained equations (`1=2=5`), tiny numbers that differ and
+the question given back. So numbers are compared here, exactly, and only what passes these rules is handed to it.
+"""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Literal
+
+from rollwright.record import Submission, Verdict, digest
+from rollwright.tasks import Payload
+from rollwright.verifiers.answers import AnswerRule, read_answer
+from rollwright.verifiers.errors import GoldError
+from rollwright.verifiers.grading import (
+    PROGRAM_TIMEOUT,
+    UNPARSABLE,
+    Grade,
+    bad_gold,
+    gold_payload,
+    no_answer,
+)
+from rollwright.verifiers.math_pool import MathPool, MathStatus
+from rollwright.verifiers.numbers import NumberForm, agree, read_gold_number, read_number
+
+__all__ = ["MathVerifier"]
+
+_MAX_CHARACTERS = 2000
+_UNIT_GROUP = re.compile(r"\\(?:text|mathrm|mbox|operatorname)\s*\{([^{}]*)\}")
+_UNIT_WORD = re.compile(r"\d\s*([A-Za-z]{1,12}(?:\^\d)?)\s*$")
+_ASSIGNED = re.compile(r"^\s*[A-Za-z]\s*=(?!=)")
+_COMPUTATION = re.compile(r"(?<=[\w)}\]!])\s*(?:[-+*]|\\cdot|\\times|\\div)")
+_REVISION = 1
+"""Of the rules in this file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MathVerifier:
+    """A `record.Verifier`; the pool is shared and closed by whoever made it."""
+
+    rule: AnswerRule
+    pool: MathPool
+    tolerance: float = 1e-6
+    """Relative, where either side is a decimal; a task may state its own as `info.tolerance`."""
+    name: str = "math"
+    deadline_s: float = 300.0
+    """Of a call, waiting for a free process included; the limits of one comparison are the pool's."""
+    scope: Literal["trajectory"] = "trajectory"
+
+    @property
+    def revision(self) -> str:
+        """A digest of the rules and of the libraries that judge."""
+        limits = self.pool.limits
+        libraries = [version("math-verify"), version("sympy")]
+        return digest(
+            [_REVISION, self.name, self.rule.parts(), self.tolerance, libraries, limits.cpu_s, limits.memory_bytes]
+        )[:16]
+
+    async def verify(self, submissions: Sequence[Submission]) -> Sequence[Verdict]:
+        """Judge each in order."""
+        return [await self._verdict(submission) for submission in submissions]
+
+    async def _verdict(self, submission: Submission) -> Verdict:
+        revision = self.revision
+        try:
+            grade = await self._grade(submission)
+        except GoldError as error:
+            return bad_gold(submission, self.name, revision, error)
+        if isinstance(grade, str):
+            return Verdict(
+                trajectory_id=submission.trajectory_id,
+                verifier=self.name,
+                revision=revision,
+                scope="trajectory",
+                outcome="timeout" if grade == "wall_limit" else "infrastructure",
+                evidence=f"math-verify: {grade}",
+            )
+        return Verdict(
+            trajectory_id=submission.trajectory_id,
+            verifier=self.name,
+            revision=revision,
+            scope="trajectory",
+            outcome=grade.value,
+            finding=grade.finding,
+            evidence=grade.evidence,
+        )
+
+    async def _grade(self, submission: Submission) -> Grade | MathStatus:
+        payload = gold_payload(submission)
+        gold = payload.answer.strip()
+        reading = read_answer(submission, self.rule)
+        number = read_gold_number(_plain(gold))
+        if number is None:
+            status = await self._compare(gold, None)
+            if status != "good_gold":
+                raise GoldError(f"{gold[:80]!r} is no mathematics ({status})")
+        if not reading.answer:
+            return no_answer(reading.num_answers)
+        answer = _ASSIGNED.sub("", reading.answer).strip() if "=" not in gold else reading.answer.strip()
+        evidence = f"{answer[:200]!r} against {gold[:200]!r}"
+        given = read_number(_plain(answer), NumberForm.CLOSED)
+        if number is not None and given is not None:
+            tolerance = payload.number("tolerance", self.tolerance)
+            return Grade(value=float(agree(number, given, tolerance)), evidence=evidence)
+        if (fault := _fault(answer, gold, payload, gold_is_number=number is not None)) is not None:
+            return Grade(value=0.0, finding=UNPARSABLE, evidence=f"{evidence}: {fault}")
+        if _units(answer) != _units(gold):
+            return Grade(value=0.0, evidence=f"{evidence}: other units")
+        return _graded(await self._compare(gold, answer), evidence)
+
+    async def _compare(self, gold: str, answer: str | None) -> MathStatus:
+        return await asyncio.wrap_future(self.pool.submit(_plain(gold), None if answer is None else _plain(answer)))
+
+
+def _graded(status: MathStatus, evidence: str) -> Grade | MathStatus:
+    """What the policy can cause is a 0 with a finding; what it cannot cause is no grade."""
+    match status:
+        case "equal":
+            return Grade(value=1.0, evidence=evidence)
+        case "different":
+            return Grade(value=0.0, evidence=evidence)
+        case "cpu_limit":
+            return Grade(value=0.0, finding=PROGRAM_TIMEOUT, evidence=f"{evidence}: CPU time used up")
+        case "unparsable" | "out_of_memory" | "failed" | "crashed":
+            return Grade(value=0.0, finding=UNPARSABLE, evidence=f"{evidence}: {status}")
+        case _:
+            return status
+
+
+def _fault(answer: str, gold: str, payload: Payload, *, gold_is_number: bool) -> str | None:
+    """Why an answer is none, by the rules above."""
+    if len(answer) > _MAX_CHARACTERS:
+        return "too long"
+    if "\n" in answer or "$" in _plain(answer):
+        return "more than one formula"
+    if answer.count("=") > gold.count("="):
+        return "an equation where a value is asked"
+    if gold_is_number and _COMPUTATION.search(_plain(answer)):
+        return "a computation where a number is asked"
+    if _squeezed(answer) != _squeezed(gold) and _COMPUTATION.search(_plain(answer)):
+        asked = _squeezed(" ".join(message.text for message in payload.messages))
+        if _squeezed(answer) in asked:
+            return "the question given back"
+    return None
+
+
+def _plain(text: str) -> str:
+    stripped = text.strip()
+    if len(stripped) > 1 and stripped.startswith("$") and stripped.endswith("$"):
+        stripped = stripped.strip("$").strip()
+    return stripped.removesuffix(".").replace("\N{MINUS SIGN}", "-")
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.replace("$", "").split())
+
+
+def _units(text: str) -> tuple[str, ...]:
+    words = [word for group in _UNIT_GROUP.findall(text) for word in group.split()]
+    if not words and (match := _UNIT_WORD.search(_plain(text))):
+        words = [match[1]]
+    return tuple(words)

@@ -1,0 +1,68 @@
+"""Keep a verifier that may block away from the event loop.
+
+A deadline can end what waits, not what computes or sleeps in a thread. So a verifier that is not known to behave runs
+in a thread of its own with a loop of its own; at the deadline the thread is left behind, counted, and past a few of
+those the verifier is no longer asked.
+"""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Literal
+
+from rollwright.record import Submission, Verdict, Verifier
+
+__all__ = ["ThreadedVerifier"]
+
+_MAX_LEFT_BEHIND = 8
+
+
+class ThreadedVerifier:
+    """A verifier in threads; for parts from outside the project."""
+
+    def __init__(self, verifier: Verifier) -> None:
+        self._verifier = verifier
+        self._running: set[threading.Thread] = set()
+
+    @property
+    def name(self) -> str:
+        """Of the verifier within."""
+        return self._verifier.name
+
+    @property
+    def revision(self) -> str:
+        """Of the verifier within: where it runs changes no verdict."""
+        return self._verifier.revision
+
+    @property
+    def scope(self) -> Literal["trajectory", "group"]:
+        """Of the verifier within."""
+        return self._verifier.scope
+
+    @property
+    def deadline_s(self) -> float:
+        """Of the verifier within."""
+        return self._verifier.deadline_s
+
+    async def verify(self, submissions: Sequence[Submission]) -> Sequence[Verdict]:
+        """Judge in a thread; when this call is cancelled, at a deadline too, the thread is left behind."""
+        self._running = {thread for thread in self._running if thread.is_alive()}
+        if len(self._running) >= _MAX_LEFT_BEHIND:
+            raise RuntimeError(f"{len(self._running)} calls of verifier {self.name} have not come back")
+        answer: Future[Sequence[Verdict]] = Future()
+
+        def work() -> None:
+            try:
+                answer.set_result(asyncio.run(_verify(self._verifier, submissions)))
+            except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the answer
+                answer.set_exception(error)
+
+        thread = threading.Thread(target=work, name=f"verify {self.name}", daemon=True)
+        self._running.add(thread)
+        thread.start()
+        return await asyncio.wrap_future(answer)
+
+
+async def _verify(verifier: Verifier, submissions: Sequence[Submission]) -> Sequence[Verdict]:
+    return await verifier.verify(submissions)
