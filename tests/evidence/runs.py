@@ -1,10 +1,31 @@
 """Small runs made by hand: episodes of one tool call, their receipts, ledger rows and metrics."""
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 
+from rollwright.evidence import (
+    AlgorithmSection,
+    CommitKind,
+    CommitRows,
+    ConfigValue,
+    DataSection,
+    EnvironmentSection,
+    EvaluationSection,
+    MachineSection,
+    Manifest,
+    ModelSection,
+    PromptSource,
+    Retention,
+    RewardSection,
+    RunFolder,
+    RunSection,
+)
 from rollwright.record import (
+    EligibleRow,
+    EvaluationRow,
     LedgerRow,
     Metric,
     Purpose,
@@ -218,3 +239,142 @@ def metric(name: str, value: float | None, *, step: int, update: int = 0, unit: 
     return Metric(
         step=step, update=update, name=name, value=value, unit=unit, labels=labels, num_items=1, recorded_at=START
     )
+
+
+def manifest(*, receipts: Retention = "full", run_id: str = "run-1", **changed) -> Manifest:
+    """A manifest with every section filled; `changed` replaces whole sections."""
+    digest = "0" * 64
+    made = Manifest(
+        run=RunSection(
+            run_id=run_id,
+            created_at=START,
+            code_commit="abc123",
+            config_sha256=digest,
+            framework_versions={"numpy": "2.0"},
+        ),
+        model=ModelSection(
+            architecture="Qwen3ForCausalLM",
+            num_parameters=1000,
+            initial_weights_sha256=digest,
+            tokenizer_revision="tok-1",
+            chat_template_sha256=digest,
+            precision_train="float32",
+            precision_rollout="float32",
+        ),
+        data=DataSection(
+            prompt_sources=(
+                PromptSource(id="arithmetic", revision="1", license="Apache-2.0", split_manifest_sha256=digest),
+            )
+        ),
+        environment=EnvironmentSection(
+            name="calculator",
+            revision="env-1",
+            reset_seed_policy="of the run seed, purpose and group",
+            tool_schema_revision="calc-1",
+            timeout_policy={"turns": 4.0},
+        ),
+        reward=RewardSection(
+            rule="rule-1",
+            verifier_commit="abc123",
+            verifier_revisions={"numeric": "numeric-1"},
+            component_weights={"numeric": 1.0},
+            truncation_policy="negative",
+        ),
+        algorithm=(
+            AlgorithmSection(
+                stage="rl",
+                estimator="grpo",
+                loss_denominator="token_mean",
+                reward_scaling="group_std",
+                clip_low=0.2,
+                clip_high=0.28,
+                kl_reference_revision=None,
+                max_policy_lag=0,
+            ),
+        ),
+        evaluation=EvaluationSection(
+            protocol="held-out",
+            protocol_sha256=digest,
+            harness_commit="abc123",
+            prompt_template_sha256=digest,
+            budgets={"turns": 4.0},
+            sample_count=1,
+            aggregation="mean over tasks",
+        ),
+        machine=MachineSection(
+            cpu_model="a CPU",
+            torch_capability="AVX512",
+            num_cores=2,
+            memory_bytes=1 << 30,
+            operating_system="Linux",
+            python="3.11.7",
+            threads={"engine": 1, "learner": 1},
+        ),
+        seeds={"run": 7},
+        eligible=(
+            EligibleRow(model="policy", component="policy_gradient", origin="policy", policy="policy"),
+            EligibleRow(model="policy", component="nll", origin="demonstration", policy=None),
+        ),
+        configuration=(ConfigValue(key="run.steps", value="2", origin="default"),),
+        receipts=receipts,
+        is_deterministic=True,
+    )
+    return dataclasses.replace(made, **changed)
+
+
+def trained_step(step: int, *, groups: int = 2, size: int = 2) -> CommitRows:
+    """A step in which every slot of its groups was trained, with token-mean weights."""
+    members = [
+        scored_trajectory(
+            group_id=(step - 1) * groups + g, slot=s, version=step - 1, outcome=1.0 if s % 2 == 0 else 0.0
+        )
+        for g in range(groups)
+        for s in range(size)
+    ]
+    weight = 1 / (NUM_ACTION_TOKENS * len(members))
+    return CommitRows(
+        kind="step",
+        step=step,
+        trajectories=members,
+        receipts=[r for i, m in enumerate(members) for r in receipts(m, step=step, weight=weight, row=i)],
+        ledger=[ledger_row(m, state, step=step) for state in ("in_flight", "ready", "trained") for m in members],
+        metrics=[
+            metric("weight_sum", 1.0, step=step, update=step, model="policy", component="policy_gradient"),
+            metric("denominator", float(NUM_ACTION_TOKENS * len(members)), step=step, update=step),
+            metric("step_s", 1.5 * step, step=step, unit="s"),
+        ],
+    )
+
+
+def evaluation(step: int, *, kind: CommitKind = "step", group_id: int = 900) -> CommitRows:
+    """A held-out evaluation of one task and one sample, after a step."""
+    scored = scored_trajectory(group_id=group_id, slot=0, purpose="evaluation", version=step)
+    row = EvaluationRow(
+        evaluation=f"held-out@{step}",
+        protocol="held-out",
+        protocol_sha256="0" * 64,
+        policy="policy",
+        policy_version=step,
+        step=step,
+        metric="success",
+        value=1.0,
+        low=0.5,
+        high=1.0,
+        level=0.95,
+        interval_method="wilson",
+        labels={},
+        num_tasks=1,
+        num_trajectories=1,
+        num_unscored=0,
+        recorded_at=START,
+    )
+    return CommitRows(kind=kind, step=step, trajectories=[scored], evaluations=[row])
+
+
+def written_run(path: Path, *, steps: int = 2, **of_manifest) -> Path:
+    """A run of that many steps, with an evaluation as step 0."""
+    with RunFolder.create(path, manifest(**of_manifest), "[run]\nsteps = 2\n") as folder:
+        folder.commit(evaluation(0), at=START)
+        for step in range(1, steps + 1):
+            folder.commit(trained_step(step), at=START + timedelta(seconds=step))
+    return path

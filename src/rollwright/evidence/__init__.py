@@ -1,0 +1,87 @@
+"""The only reader and writer of a run folder: manifest, committed tables, checkpoints; queries, check and hash.
+
+It refuses to know how anything in it was made. It works where torch is not installed.
+"""
+
+from rollwright.evidence.check import CheckReport, Finding, check
+from rollwright.evidence.checkpoints import Checkpoint, CheckpointChoice, RefusedCheckpoint, verify_checkpoint
+from rollwright.evidence.commits import Commit, CommitKind
+from rollwright.evidence.drafting import CommitRows
+from rollwright.evidence.errors import (
+    DiskFullError,
+    EvidenceError,
+    FolderExistsError,
+    NotARunError,
+    RunLockedError,
+    SchemaVersionError,
+    ShardError,
+)
+from rollwright.evidence.events import Event
+from rollwright.evidence.hashing import content_hash, table_hashes
+from rollwright.evidence.manifest import (
+    SCHEMA_VERSION,
+    AlgorithmSection,
+    ConfigValue,
+    DataSection,
+    Difference,
+    EnvironmentSection,
+    EvaluationSection,
+    MachineSection,
+    Manifest,
+    ModelSection,
+    PromptSource,
+    Retention,
+    RewardSection,
+    RunSection,
+    manifest_differences,
+)
+from rollwright.evidence.reading import StoredRun, read_groups
+from rollwright.evidence.run_folder import GROUPS_PER_COMMIT, RunFolder
+from rollwright.evidence.views import QUERIES, QueryResult, connect, query, query_text
+
+__all__ = [
+    "GROUPS_PER_COMMIT",
+    "QUERIES",
+    "SCHEMA_VERSION",
+    "AlgorithmSection",
+    "CheckReport",
+    "Checkpoint",
+    "CheckpointChoice",
+    "Commit",
+    "CommitKind",
+    "CommitRows",
+    "ConfigValue",
+    "DataSection",
+    "Difference",
+    "DiskFullError",
+    "EnvironmentSection",
+    "EvaluationSection",
+    "Event",
+    "EvidenceError",
+    "Finding",
+    "FolderExistsError",
+    "MachineSection",
+    "Manifest",
+    "ModelSection",
+    "NotARunError",
+    "PromptSource",
+    "QueryResult",
+    "RefusedCheckpoint",
+    "Retention",
+    "RewardSection",
+    "RunFolder",
+    "RunLockedError",
+    "RunSection",
+    "SchemaVersionError",
+    "ShardError",
+    "StoredRun",
+    "check",
+    "connect",
+    "content_hash",
+    "manifest_differences",
+    "query",
+    "query_text",
+    "read_groups",
+    "table_hashes",
+    "verify_checkpoint",
+]

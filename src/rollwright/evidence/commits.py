@@ -1,0 +1,242 @@
+"""Commits: what a run consists of. A shard that no commit lists never happened.
+
+    shards: temporary name, synced, renamed ─► folders synced ─► commit file: temporary name, synced, renamed ─► synced
+
+A kill before the last rename leaves leftovers that `clean` removes; after it, a whole commit.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+from pydantic import TypeAdapter, ValidationError
+
+from rollwright.evidence.durable import disk_errors, remove_partials, sync_folders, write_file
+from rollwright.evidence.errors import EvidenceError, SchemaVersionError
+from rollwright.evidence.manifest import SCHEMA_VERSION
+from rollwright.evidence.shards import Shard, file_sha256, parquet_bytes
+from rollwright.record.tables import STORED_TABLES, Table, table_named
+
+__all__ = [
+    "Commit",
+    "CommitDraft",
+    "CommitKind",
+    "abandon",
+    "clean",
+    "commit_digest",
+    "commit_path",
+    "has_commits",
+    "read_commits",
+    "write_commit",
+]
+
+CommitKind = Literal["step", "evaluation", "score", "merge"]
+_NAME = re.compile(r"(\d{6,})-(step|evaluation|score|merge)\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One commit file."""
+
+    number: int
+    """From 1, in order."""
+    kind: CommitKind
+    step: int
+    """Of its rows; for what a later command adds, the step whose weights it looked at."""
+    committed_at: datetime
+    manifest_sha256: str
+    last_seq: int
+    """Of the ledger, this commit included; -1 before any."""
+    shards: tuple[Shard, ...]
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CommitDraft:
+    """A commit about to be written."""
+
+    number: int
+    kind: CommitKind
+    step: int
+    committed_at: datetime
+    manifest_sha256: str
+    last_seq: int
+    tables: Mapping[str, pa.Table]
+    """By table name; empty ones get no shard."""
+    blobs: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _ShardFile:
+    table: Table
+    path: Path
+    num_rows: int
+    content: bytes
+
+    def shard(self, root: Path) -> Shard:
+        return Shard(
+            table=self.table.name,
+            path=str(self.path.relative_to(root)),
+            sha256=hashlib.sha256(self.content).hexdigest(),
+            num_bytes=len(self.content),
+            num_rows=self.num_rows,
+        )
+
+
+_ADAPTER = TypeAdapter(Commit)
+
+
+def commit_path(root: Path, commit: Commit) -> Path:
+    """Where a commit's file stands."""
+    return root / "commits" / f"{commit.number:06d}-{commit.kind}.json"
+
+
+def commit_digest(root: Path, commit: Commit) -> str:
+    """sha256 of a commit's file; a checkpoint names its commit by it."""
+    return file_sha256(commit_path(root, commit))
+
+
+def has_commits(root: Path) -> bool:
+    """True once anything was committed."""
+    return any(_NAME.fullmatch(path.name) for path in (root / "commits").glob("*.json"))
+
+
+def read_commits(root: Path) -> tuple[Commit, ...]:
+    """All commits in order; the abandoned ones are not among them.
+
+    Raises:
+        EvidenceError: when a commit file cannot be read.
+        SchemaVersionError: when it is of another schema.
+    """
+    found: list[Commit] = []
+    for path in sorted((root / "commits").glob("*.json")):
+        if _NAME.fullmatch(path.name) is None:
+            continue
+        commit = _read(path)
+        if path != commit_path(root, commit):
+            raise EvidenceError(
+                f"{path} holds commit {commit.number} of kind {commit.kind}; commits are never renamed."
+            )
+        found.append(commit)
+    numbers = [c.number for c in found]
+    if len(set(numbers)) != len(numbers):
+        twice = next(n for n in numbers if numbers.count(n) > 1)
+        raise EvidenceError(
+            f"{root / 'commits'} has two commits of number {twice}; keep the one that belongs to the run."
+        )
+    return tuple(sorted(found, key=lambda c: c.number))
+
+
+def write_commit(root: Path, draft: CommitDraft) -> Commit:
+    """Write the blobs and shards of a commit, then the commit.
+
+    Raises:
+        DiskFullError: when there is no room; then nothing of it stays, and it can be tried again.
+    """
+    files = [
+        _ShardFile(
+            table=table,
+            path=_free_path(root, table, draft.number),
+            num_rows=rows.num_rows,
+            content=parquet_bytes(table, rows),
+        )
+        for table, rows in ((table_named(name), rows) for name, rows in draft.tables.items())
+        if rows.num_rows
+    ]
+    num_bytes = sum(len(f.content) for f in files) + sum(map(len, draft.blobs.values()))
+    written: list[Path] = []
+    try:
+        with disk_errors(f"commit {draft.number}", root, num_bytes):
+            for file in files:
+                file.path.parent.mkdir(exist_ok=True)
+                write_file(file.path, file.content)
+                written.append(file.path)
+            _write_blobs(root, draft.blobs)
+            sync_folders([path.parent for path in written])
+            commit = Commit(
+                number=draft.number,
+                kind=draft.kind,
+                step=draft.step,
+                committed_at=draft.committed_at,
+                manifest_sha256=draft.manifest_sha256,
+                last_seq=draft.last_seq,
+                shards=tuple(file.shard(root) for file in files),
+            )
+            write_file(commit_path(root, commit), _ADAPTER.dump_json(commit, indent=1) + b"\n")
+            sync_folders([root / "commits"])
+    except BaseException:
+        _unwrite(root, draft, written)
+        raise
+    return commit
+
+
+def abandon(root: Path, commits: tuple[Commit, ...]) -> None:
+    """Move commits to `commits/abandoned`, the last first, so that a kill in between leaves a run that stands."""
+    aside = root / "commits" / "abandoned"
+    aside.mkdir(exist_ok=True)
+    for commit in sorted(commits, key=lambda c: c.number, reverse=True):
+        source = commit_path(root, commit)
+        target, tries = aside / source.name, 1
+        while target.exists():
+            tries += 1
+            target = aside / f"{source.stem}-{tries}.json"
+        source.rename(target)
+    sync_folders([aside, root / "commits"])
+
+
+def clean(root: Path) -> None:
+    """Remove what a killed writer left: temporary names, and shards that no commit, abandoned or not, lists."""
+    folders = [root, root / "commits", root / "blobs", *(root / t.name for t in STORED_TABLES)]
+    remove_partials(folders)
+    kept = {root / s.path for path in (root / "commits").rglob("*.json") for s in _read(path).shards}
+    for table in STORED_TABLES:
+        for path in (root / table.name).glob("*.parquet"):
+            if path not in kept:
+                path.unlink()
+
+
+def _read(path: Path) -> Commit:
+    try:
+        content = path.read_bytes()
+        commit = _ADAPTER.validate_json(content)
+    except ValidationError as error:
+        raise EvidenceError(
+            f"{path} is not a commit: {error.errors()[0]['msg']}. Restore it from a copy of the run, or move it and "
+            "the later ones to commits/abandoned and resume."
+        ) from error
+    if commit.schema_version != SCHEMA_VERSION:
+        raise SchemaVersionError(
+            f"{path} is of schema {commit.schema_version}, and this rollwright reads schema {SCHEMA_VERSION}. Use the "
+            "version that wrote the run (manifest.json names it)."
+        )
+    return commit
+
+
+def _free_path(root: Path, table: Table, number: int) -> Path:
+    # An abandoned commit of this number keeps its shards, under the plain name.
+    path, tries = root / table.name / f"{number:06d}.parquet", 1
+    while path.exists():
+        tries += 1
+        path = root / table.name / f"{number:06d}-{tries}.parquet"
+    return path
+
+
+def _write_blobs(root: Path, blobs: Mapping[str, bytes]) -> None:
+    folder = root / "blobs"
+    new = [sha256 for sha256 in sorted(blobs) if not (folder / sha256).exists()]
+    for sha256 in new:
+        write_file(folder / sha256, blobs[sha256])
+    if new:
+        sync_folders([folder])
+
+
+def _unwrite(root: Path, draft: CommitDraft, written: list[Path]) -> None:
+    commit = root / "commits" / f"{draft.number:06d}-{draft.kind}.json"
+    if not commit.exists():
+        for path in written:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,84 @@
+"""Files that are there whole or not at all, whatever kills the process or fills the disk.
+
+A file is written under a temporary name, synced and renamed; the name is durable once its folder is synced.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+
+from rollwright.evidence.errors import DiskFullError
+
+__all__ = ["PARTIAL", "disk_errors", "partial_of", "remove_partials", "sync_folders", "write_file"]
+
+PARTIAL = ".partial"
+"""Ending of temporary names; what carries it never happened."""
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def partial_of(path: Path) -> Path:
+    """The temporary name of a file or folder."""
+    return path.with_name(f".{path.name}{PARTIAL}")
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write and sync `content`, then give it its name; `sync_folders` makes the name durable."""
+    temporary = partial_of(path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def sync_folders(folders: Iterable[Path]) -> None:
+    """Make the names in these folders durable."""
+    for folder in dict.fromkeys(folders):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove_partials(folders: Iterable[Path]) -> None:
+    """Remove what a killed process left under temporary names."""
+    for folder in folders:
+        for leftover in folder.glob(f".*{PARTIAL}"):
+            if leftover.is_dir() and not leftover.is_symlink():
+                shutil.rmtree(leftover)
+            else:
+                leftover.unlink()
+
+
+@contextmanager
+def disk_errors(what: str, folder: Path, num_bytes: int) -> Generator[None]:
+    """Turn a full disk into a sentence.
+
+    Args:
+        what: what is being written, for the sentence.
+        folder: where.
+        num_bytes: how much is needed; 0 where unknown.
+
+    Raises:
+        DiskFullError: when the system says that there is no room.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        free = shutil.disk_usage(folder).free
+        needed = f"; it needs {num_bytes:,} bytes and {free:,} are free" if num_bytes else f"; {free:,} bytes are free"
+        raise DiskFullError(
+            f"cannot write {what} in {folder}: {error.strerror}{needed}. Everything committed before is safe: make "
+            "room (or raise the quota), then `rollwright resume` goes on from the last checkpoint."
+        ) from error

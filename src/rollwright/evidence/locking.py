@@ -1,0 +1,62 @@
+"""One writer a run folder: an exclusive flock on its `lock` file, freed by the system however the process ends."""
+
+import fcntl
+import os
+import socket
+import sys
+import weakref
+from pathlib import Path
+
+from rollwright.evidence.errors import RunLockedError
+
+__all__ = ["FolderLock", "lock_folder"]
+
+
+class FolderLock:
+    """A held lock; `release` or the end of the process frees it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    def release(self) -> None:
+        """Free the lock."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def lock_folder(folder: Path) -> FolderLock:
+    """Take the lock of a run folder.
+
+    Raises:
+        RunLockedError: when another process holds it.
+    """
+    path = folder / "lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 500, 0).decode("utf-8", "replace").strip()
+        os.close(descriptor)
+        raise RunLockedError(
+            f"the run folder {folder} is being written by {holder or 'another process'}; two cannot write one run. "
+            "Wait for it to end or stop it; reading (query, report, view) works meanwhile."
+        ) from None
+    command = " ".join(Path(a).name if i == 0 else a for i, a in enumerate(sys.argv[:3]))
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()} ({command})\n".encode(), 0)
+    lock = FolderLock(descriptor)
+    _release_in_forks(lock)
+    return lock
+
+
+def _release_in_forks(lock: FolderLock) -> None:
+    """A forked worker that outlives a killed run must not keep its folder locked."""
+    reference = weakref.ref(lock)
+
+    def release() -> None:
+        held = reference()
+        if held is not None:
+            held.release()
+
+    os.register_at_fork(after_in_child=release)

@@ -1,0 +1,317 @@
+"""A run folder: the only reader and writer of its files.
+
+    RUN/ manifest.json recipe.toml lock events.jsonl tokenizer/ blobs/ checkpoints/ commits/ and a folder a table
+
+`create` and `open(path, "write")` hold the lock; a reader needs none and sees committed rows only.
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from rollwright.evidence.checkpoints import (
+    Checkpoint,
+    CheckpointChoice,
+    RefusedCheckpoint,
+    choose_checkpoint,
+    clean_checkpoints,
+    list_checkpoints,
+    prune_checkpoints,
+    write_checkpoint,
+)
+from rollwright.evidence.commits import Commit, CommitDraft, abandon, clean, read_commits, write_commit
+from rollwright.evidence.drafting import CommitRows, draft_tables
+from rollwright.evidence.durable import disk_errors, remove_partials, sync_folders, write_file
+from rollwright.evidence.errors import EvidenceError, FolderExistsError, NotARunError, SchemaVersionError, ShardError
+from rollwright.evidence.events import Event, append_event, read_events, seal_events
+from rollwright.evidence.locking import FolderLock, lock_folder
+from rollwright.evidence.manifest import (
+    SCHEMA_VERSION,
+    Manifest,
+    manifest_from_json,
+    manifest_sha256,
+    manifest_to_json,
+    schema_version_of,
+)
+from rollwright.evidence.shards import file_sha256, read_shard
+from rollwright.record.tables import STORED_TABLES, TASKS
+
+__all__ = ["GROUPS_PER_COMMIT", "Mode", "RunFolder"]
+
+Mode = Literal["read", "write"]
+
+GROUPS_PER_COMMIT = 1_000_000
+"""A later command counts its groups from this many times its commit's number, so `resume` finds the run's own free."""
+
+_FOLDERS = ("blobs", "checkpoints", "commits", "tokenizer", *(t.name for t in STORED_TABLES))
+
+
+class RunFolder:
+    """One run on disk. Use it as a context manager, so that the lock is freed."""
+
+    def __init__(self, path: Path, manifest: Manifest, lock: FolderLock | None) -> None:
+        """Use `create` or `open`."""
+        self.path = path
+        self.manifest = manifest
+        self._lock = lock
+        self._commits = read_commits(path)
+        self._tasks: frozenset[str] | None = None
+
+    @classmethod
+    def create(cls, path: Path, manifest: Manifest, recipe_toml: str, *, tokenizer: Path | None = None) -> Self:
+        """Make the folder, freeze its manifest, and hold it for writing.
+
+        Args:
+            path: a folder that does not exist or is empty.
+            manifest: frozen here; nothing changes it.
+            recipe_toml: the configuration as resolved, enough to start again.
+            tokenizer: a folder whose files are copied to `tokenizer/`.
+
+        Raises:
+            FolderExistsError: when something stands at `path`.
+        """
+        _assert_free(path)
+        with disk_errors("the run folder", path.parent if path.parent.exists() else Path.cwd(), 0):
+            path.mkdir(parents=True, exist_ok=True)
+            lock = lock_folder(path)
+            try:
+                _assert_free(path)
+                _lay_out(path, manifest, recipe_toml, tokenizer)
+            except BaseException:
+                lock.release()
+                raise
+        return cls(path, manifest, lock)
+
+    @classmethod
+    def open(cls, path: Path, mode: Mode = "read") -> Self:
+        """Open a run; for writing it is locked and cleaned of what a killed writer left.
+
+        Raises:
+            NotARunError: when there is none.
+            SchemaVersionError: when it is of another schema.
+            RunLockedError: when another process writes it.
+        """
+        content = _manifest_bytes(path)
+        manifest = manifest_from_json(content, str(path / "manifest.json"))
+        if mode == "read":
+            return cls(path, manifest, None)
+        lock = lock_folder(path)
+        try:
+            clean(path)
+            clean_checkpoints(path)
+            seal_events(path / "events.jsonl")
+            folder = cls(path, manifest, lock)
+            folder._assert_manifest_frozen(content)
+        except BaseException:
+            lock.release()
+            raise
+        return folder
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the lock."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @property
+    def commits(self) -> tuple[Commit, ...]:
+        """In order; read anew by `refresh`."""
+        return self._commits
+
+    @property
+    def tokenizer(self) -> Path:
+        """The tokenizer's folder."""
+        return self.path / "tokenizer"
+
+    @property
+    def recipe_toml(self) -> str:
+        """The configuration as resolved."""
+        return (self.path / "recipe.toml").read_text(encoding="utf-8")
+
+    @property
+    def next_commit(self) -> int:
+        """The number that the next commit gets."""
+        return self._commits[-1].number + 1 if self._commits else 1
+
+    @property
+    def first_group_id(self) -> int:
+        """Where a later command (`eval`, `score`) counts its groups from: 10⁶ × its commit's number."""
+        return GROUPS_PER_COMMIT * self.next_commit
+
+    def refresh(self) -> None:
+        """See what another process has committed since."""
+        self._commits = read_commits(self.path)
+
+    def commit(self, rows: CommitRows, *, at: datetime) -> Commit:
+        """Make rows part of the run, whole or not at all.
+
+        Args:
+            rows: of one step, or of one later command; `seq` of ledger rows is given here.
+            at: now.
+
+        Returns:
+            The commit; after a DiskFullError nothing of it stays and it can be tried again.
+        """
+        self._assert_writing()
+        # A later command keeps its tasks itself: a resume may abandon the step that holds them.
+        known = self._own_tasks() if rows.kind == "step" else frozenset[str]()
+        tables, blobs = draft_tables(rows, self.manifest.receipts, self._last_seq + 1, known)
+        draft = CommitDraft(
+            number=self.next_commit,
+            kind=rows.kind,
+            step=rows.step,
+            committed_at=at,
+            manifest_sha256=file_sha256(self.path / "manifest.json"),
+            last_seq=self._last_seq + len(rows.ledger),
+            tables=tables,
+            blobs=blobs,
+        )
+        commit = write_commit(self.path, draft)
+        self._commits = (*self._commits, commit)
+        if rows.kind == "step":
+            self._tasks = self._own_tasks() | {t.trajectory.task.task_id for t in rows.trajectories}
+        return commit
+
+    def abandon_after(self, commit: int) -> tuple[Commit, ...]:
+        """Undo the steps after a commit: what they held never happened.
+
+        Args:
+            commit: a number; 0 abandons all.
+
+        Returns:
+            The commits moved to `commits/abandoned`: later steps, and what later commands said of them. What a command
+            said of a step that stays (an evaluation of the checkpoint that is resumed) stays too.
+        """
+        self._assert_writing()
+        if commit and commit not in {c.number for c in self._commits}:
+            known = ", ".join(str(c.number) for c in self._commits) or "none"
+            raise EvidenceError(f"{self.path} has no commit {commit}; it has {known}.")
+        last_step = max((c.step for c in self._commits if c.number <= commit), default=-1)
+        gone = tuple(c for c in self._commits if c.number > commit and (c.kind == "step" or c.step > last_step))
+        if gone:
+            abandon(self.path, gone)
+            self.refresh()
+            self._tasks = None
+        return gone
+
+    def checkpoints(self) -> tuple[Checkpoint | RefusedCheckpoint, ...]:
+        """All, by name; those that do not count say why."""
+        return list_checkpoints(self.path, self._commits)
+
+    def newest_checkpoint(self) -> CheckpointChoice:
+        """The newest that is complete, belongs to a commit of this run, and whose bytes agree with their digests."""
+        return choose_checkpoint(self.path, self._commits)
+
+    @contextmanager
+    def writing_checkpoint(self, commit: Commit) -> Generator[Path]:
+        """A folder to fill with the state after `commit`; it counts once the block has ended without an error."""
+        self._assert_writing()
+        with write_checkpoint(self.path, commit) as folder:
+            yield folder
+
+    def prune_checkpoints(self, *, keep_last: int, keep: Callable[[Checkpoint], bool]) -> tuple[str, ...]:
+        """Remove old checkpoints; the newest `keep_last` sound ones stay, and those that `keep` names."""
+        self._assert_writing()
+        return prune_checkpoints(self.path, self._commits, keep_last=keep_last, keep=keep)
+
+    def record_event(self, event: Event) -> None:
+        """Append to `events.jsonl`."""
+        self._assert_writing()
+        with disk_errors("an event", self.path, 0):
+            append_event(self.path / "events.jsonl", event)
+
+    def events(self) -> tuple[Event, ...]:
+        """All events, in order."""
+        return read_events(self.path / "events.jsonl")
+
+    def blob(self, sha256: str) -> bytes:
+        """The bytes of that digest.
+
+        Raises:
+            ShardError: when they are missing or altered.
+        """
+        path = self.path / "blobs" / sha256
+        if not path.is_file() or file_sha256(path) != sha256:
+            raise ShardError(
+                f"{path} is {'altered' if path.is_file() else 'missing'}; restore it from a copy of the run."
+            )
+        return path.read_bytes()
+
+    @property
+    def _last_seq(self) -> int:
+        return max((c.last_seq for c in self._commits), default=-1)
+
+    def _own_tasks(self) -> frozenset[str]:
+        if self._tasks is None:
+            shards = [s for c in self._commits if c.kind == "step" for s in c.shards if s.table == TASKS.name]
+            ids = [read_shard(self.path, s, TASKS).column("task_id").to_pylist() for s in shards]
+            self._tasks = frozenset(str(task_id) for part in ids for task_id in part)
+        return self._tasks
+
+    def _assert_writing(self) -> None:
+        if self._lock is None:
+            raise EvidenceError(f'{self.path} is open for reading; use RunFolder.open(path, "write").')
+
+    def _assert_manifest_frozen(self, content: bytes) -> None:
+        sha256 = manifest_sha256(content)
+        if any(c.manifest_sha256 != sha256 for c in self._commits):
+            raise EvidenceError(
+                f"{self.path / 'manifest.json'} was edited after the run began; a manifest is frozen. Restore it "
+                "from a copy, or start a new run with the changed settings."
+            )
+
+
+def _manifest_bytes(path: Path) -> bytes:
+    try:
+        content = (path / "manifest.json").read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotARunError(
+            f"{path} is not a run folder: it has no manifest.json. Give the folder that `rollwright train` printed; "
+            "a run that was killed before its manifest was frozen holds nothing and can be deleted."
+        ) from None
+    version = schema_version_of(content)
+    if version != SCHEMA_VERSION:
+        raise SchemaVersionError(
+            f"{path} is of schema {version}, and this rollwright reads schema {SCHEMA_VERSION}. Use the version that "
+            "wrote it (manifest.json names its code commit)."
+        )
+    return content
+
+
+def _assert_free(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise FolderExistsError(f"{path} is a file; give a folder that does not exist yet.")
+    if (path / "manifest.json").exists():
+        raise FolderExistsError(
+            f"{path} already holds a run; go on with it by `rollwright resume {path}`, or give another folder."
+        )
+    # What a killed `create` left is ours and is written again.
+    known = {"lock", "recipe.toml", ".recipe.toml.partial", ".manifest.json.partial", *_FOLDERS}
+    foreign = sorted(p.name for p in path.iterdir() if p.name not in known) if path.is_dir() else []
+    if foreign:
+        raise FolderExistsError(f"{path} is not empty (it has {foreign[0]}); give a folder that does not exist yet.")
+
+
+def _lay_out(path: Path, manifest: Manifest, recipe_toml: str, tokenizer: Path | None) -> None:
+    remove_partials([path])
+    for name in _FOLDERS:
+        (path / name).mkdir(exist_ok=True)
+    if tokenizer is not None:
+        for source in sorted(p for p in tokenizer.iterdir() if p.is_file()):
+            write_file(path / "tokenizer" / source.name, source.read_bytes())
+    write_file(path / "recipe.toml", recipe_toml.encode())
+    sync_folders([path / "tokenizer", path])
+    # Last: a folder with a manifest is a run.
+    write_file(path / "manifest.json", manifest_to_json(manifest))
+    sync_folders([path, path.resolve().parent])

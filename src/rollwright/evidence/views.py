@@ -1,0 +1,151 @@
+"""SQL over a run: DuckDB views of the committed rows, with the contract's names and the survey's derived fields."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, assert_never
+
+import duckdb
+
+from rollwright.evidence.errors import ShardError
+from rollwright.evidence.run_folder import RunFolder
+from rollwright.evidence.shards import Shard, assert_intact
+from rollwright.record import EligibleRow
+from rollwright.record.tables import CONTRACT_TABLES, TASKS, Table, sql_type
+
+__all__ = ["QUERIES", "QueryResult", "Verification", "connect", "query", "query_text"]
+
+Verification = Literal["digests", "sizes"]
+"""How committed files are compared before they are read: by content, or by size alone (fast, for a live view)."""
+
+QUERIES = ("moved", "audit", "audit_sums", "task", "balance")
+"""Ready questions: `moved` ($step) which episodes moved a step most, `audit` is every gradient covered, `task`
+($task_id) what became of a task, `balance` the ledger's sums."""
+
+_EXPAND = """CREATE MACRO expand(s) AS CASE WHEN s IS NULL THEN NULL WHEN len(s.n) = 0 THEN s.v
+  ELSE flatten(list_transform(range(1, len(s.n) + 1), lambda i: list_resize([s.v[i]], s.n[i], s.v[i]))) END"""
+_SLOTS = """CREATE VIEW slots AS
+  FROM ledger QUALIFY row_number() OVER (PARTITION BY group_id, slot ORDER BY seq DESC) = 1"""
+_CONTEXTS = """CREATE VIEW contexts AS WITH RECURSIVE grown AS (
+  SELECT trajectory_id, segment, start, token_ids AS through FROM segments WHERE parent IS NULL
+  UNION ALL
+  SELECT s.trajectory_id, s.segment, s.start, list_concat(grown.through, s.token_ids)
+  FROM segments s JOIN grown ON s.trajectory_id = grown.trajectory_id AND s.parent = grown.segment)
+  SELECT trajectory_id, segment, through[:start] AS input_token_ids FROM grown"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryResult:
+    """Rows of an answer, in order."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+
+def connect(path: Path, *, verification: Verification = "digests") -> duckdb.DuckDBPyConnection:
+    """A database in memory with a view for each table, `tasks`, `eligible`, `slots`, `contexts` and the macro `expand`.
+
+    Args:
+        path: a run folder; it may be being written.
+        verification: how the committed files are compared first.
+
+    Raises:
+        ShardError: when a committed file is missing, truncated or altered.
+    """
+    folder = RunFolder.open(path)
+    for commit in folder.commits:
+        for shard in commit.shards:
+            _verify(folder.path, shard, verification)
+    connection = duckdb.connect(":memory:")
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute(_EXPAND)
+    run_id = _text(folder.manifest.run.run_id)
+    connection.execute(_eligible(folder.manifest.eligible))
+    for table in CONTRACT_TABLES:
+        derived = ", ".join([f"{run_id} AS run_id", *_derived(table.name, folder.manifest.eligible)])
+        connection.execute(f"CREATE VIEW {table.name} AS SELECT *, {derived} FROM {_source(folder, table)}")
+    connection.execute(
+        f"CREATE VIEW tasks AS SELECT DISTINCT ON (task_id) *, {run_id} AS run_id FROM {_source(folder, TASKS)}"
+    )
+    connection.execute(_SLOTS)
+    connection.execute(_CONTEXTS)
+    return connection
+
+
+def query(path: Path, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
+    """Ask a run folder in SQL.
+
+    Args:
+        path: a run folder.
+        sql: one statement over the views.
+        parameters: values of its `$name` places.
+    """
+    with connect(path) as connection:
+        answer = connection.execute(sql, dict(parameters) if parameters else None)
+        columns = tuple(str(column[0]) for column in answer.description or ())
+        return QueryResult(columns=columns, rows=tuple(tuple(row) for row in answer.fetchall()))
+
+
+def query_text(name: str) -> str:
+    """The SQL of one of the ready questions."""
+    if name not in QUERIES:
+        raise KeyError(f"there is no ready question {name!r}; there are {', '.join(QUERIES)}")
+    return (files("rollwright.evidence") / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _verify(root: Path, shard: Shard, verification: Verification) -> None:
+    match verification:
+        case "digests":
+            assert_intact(root, shard)
+        case "sizes":
+            path = root / shard.path
+            if not path.is_file() or path.stat().st_size != shard.num_bytes:
+                raise ShardError(f"{path} is missing or truncated; restore it from a copy of the run.")
+        case _:
+            assert_never(verification)
+
+
+def _source(folder: RunFolder, table: Table) -> str:
+    paths = [folder.path.resolve() / s.path for c in folder.commits for s in c.shards if s.table == table.name]
+    if paths:
+        return f"read_parquet([{', '.join(_text(str(path)) for path in paths)}], hive_partitioning = false)"
+    columns = ", ".join(f"NULL::{sql_type(c.type)} AS {c.name}" for c in table.columns)
+    return f"(SELECT {columns} WHERE false)"
+
+
+def _eligible(rows: Sequence[EligibleRow]) -> str:
+    values = [f"({', '.join(_text(v) for v in (r.model, r.component, r.origin, r.policy))})" for r in rows]
+    source = f"VALUES {', '.join(values)}" if values else "SELECT '', '', '', '' WHERE false"
+    return f"CREATE VIEW eligible AS SELECT * FROM ({source}) AS listed(model, component, origin, policy)"
+
+
+def _derived(table: str, eligible: Sequence[EligibleRow]) -> list[str]:
+    match table:
+        case "trajectories":
+            return [
+                "terminal_reason IN ('token_limit', 'turn_limit', 'wall_clock_limit', 'context_limit') AS truncated",
+                "terminal_reason = 'wall_clock_limit' AS timeout",
+                "terminal_reason = 'infrastructure_failure' AS infrastructure_failure",
+            ]
+        case "segments":
+            pairs = {(r.origin, r.policy) for r in eligible if r.model == "policy"}
+            is_trained = " OR ".join(
+                f"origin = {_text(origin)} AND policy IS NOT DISTINCT FROM {_text(policy)}"
+                for origin, policy in sorted(pairs, key=str)
+            )
+            return [
+                "concat(trajectory_id, '/', segment) AS span_id",
+                "CASE WHEN parent IS NOT NULL THEN concat(trajectory_id, '/', parent) END AS parent_span_id",
+                "CASE WHEN origin = 'policy' THEN token_ids END AS generated_token_ids",
+                f"list_resize([]::BOOLEAN[], num_tokens, {is_trained or 'false'}) AS action_loss_mask",
+                "list_resize([]::BOOLEAN[], num_tokens, origin = 'tool') AS tool_result_token_mask",
+            ]
+        case "receipts":
+            return ["CASE WHEN proximal_logprobs IS NOT NULL THEN step - 1 END AS proximal_policy_version"]
+        case _:
+            return []
+
+
+def _text(value: str | None) -> str:
+    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
