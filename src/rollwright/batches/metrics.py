@@ -180,15 +180,24 @@ def _ages(batch: StepBatch) -> Iterator[_Number]:
 
 
 def _withheld(batch: StepBatch) -> Iterator[_Number]:
-    """Rows by why they left numerator and denominator."""
+    """Rows by why they left numerator and denominator, and the share of eligible tokens that age alone withheld."""
     counts = Counter(row.withheld for row in batch.rows if row.withheld is not None)
     for reason, count in sorted(counts.items()):
         labels = {"reason": reason}
         yield _Number(
             name="data/withheld_rows", value=float(count), unit="count", num_items=len(batch.rows), labels=labels
         )
-    stale = sum(len(row.stale_segments) for row in batch.rows)
-    yield _Number(name="data/stale_segments", value=float(stale), unit="count", num_items=len(batch.rows))
+    tokens: dict[str, list[int]] = {}
+    for row in batch.rows:
+        member = batch.members[row.member].trajectory
+        of_source = tokens.setdefault(member.task.source, [0, 0])
+        for number in row.owns:
+            is_stale = row.withheld == "stale" or number in row.stale_segments
+            of_source[0] += member.segments[number].num_tokens if is_stale else 0
+            of_source[1] += member.segments[number].num_tokens
+    for source, (stale, total) in sorted(tokens.items()):
+        share = _ratio(stale, total)
+        yield _Number(name="stale/dropped", value=share, unit="fraction", num_items=total, labels={"source": source})
 
 
 def _masks(batch: StepBatch) -> Iterator[_Number]:

@@ -1,0 +1,147 @@
+import numpy as np
+import pytest
+
+from rollwright.algorithms.centered import center_within_group
+from rollwright.algorithms.denominators import TokenMean
+from rollwright.algorithms.presets import score_function
+from rollwright.batches import BatchRules, batch_metrics, plan_step, plan_updates, update_metrics
+from rollwright.record import Flag
+from tests.batches.episodes import NOW, ON_POLICY, POLICY, Forest, chat, episode, group, outcome_of
+from tests.cases import case, method_fixture
+
+OBJECTIVE = score_function("centered", credit=center_within_group, weights=TokenMean())
+
+
+def numbers(groups, *, step=1, rules=ON_POLICY, **changes) -> dict[str, float | None]:
+    batch = plan_step(groups, step=step, objective=OBJECTIVE, eligible=POLICY, rules=rules)
+    (plan,) = plan_updates(batch, OBJECTIVE, first_update=1, num_minibatches=1)
+    metrics = (
+        *update_metrics(plan, outcome_of(plan, OBJECTIVE, **changes), OBJECTIVE, now=NOW),
+        *batch_metrics(batch, now=NOW),
+    )
+    keys = [(m.update, m.name, tuple(sorted(m.labels.items()))) for m in metrics]
+    assert len(set(keys)) == len(keys)
+    return {
+        " ".join([m.name, *(f"{k}={v}" for k, v in sorted(m.labels.items()) if k != "model")]): m.value for m in metrics
+    }
+
+
+def one_row(scores, *, tail=0):
+    forest = Forest()
+    forest.add("task", 1)
+    forest.add("policy", len(scores), scores=scores)
+    if tail:
+        forest.add("tool", tail)
+    return [group(episode(forest.segments))]
+
+
+def test_worked_distances_between_behavior_and_current():
+    fixture = method_fixture("M135.a")
+    current = np.asarray([np.nan, *fixture.input["cur"]], np.float32)
+    found = numbers(one_row(fixture.input["beh"]), proximal=current, current=current)
+    assert found["policy/kl_beh"] == pytest.approx(fixture.expect["kl_beh_cur"], rel=1e-6)
+    assert found["policy/kl_beh_k3"] == pytest.approx(fixture.expect["k3"], rel=1e-6)
+    assert found["mismatch/logp_abs stat=mean"] == pytest.approx(fixture.expect["logp_absdiff_mean"], rel=1e-6)
+    assert found["mismatch/logp_abs stat=max"] == pytest.approx(fixture.expect["logp_absdiff_max"], rel=1e-6)
+
+
+@pytest.mark.case("F115")
+def test_entropy_is_a_mean_over_trained_tokens_only():
+    given_case = case("F115")
+    groups = [
+        group(
+            episode(chat(("task", 1), ("policy", 2), ("tool", 2)), slot=0, outcome=1.0),
+            episode(chat(("task", 1), ("policy", 1), ("tool", 3)), slot=1, outcome=0.0),
+        )
+    ]
+    entropy = [np.nan, *given_case.input["entropy"][0], np.nan, *given_case.input["entropy"][1]]
+    proximal = np.full(10, given_case.input["sentinel_logprob_at_padding"], np.float32)
+    proximal[[1, 2, 6]] = [-0.1, -0.2, -0.1]
+    current = proximal.copy()
+    kl = given_case.input["kl"]
+    current[[1, 2, 6]] -= np.asarray([kl[0][0], kl[0][1], kl[1][0]], np.float32)
+    found = numbers(groups, entropy=np.asarray(entropy, np.float32), proximal=proximal, current=current)
+    assert found["entropy/full"] == pytest.approx(given_case.expect["entropy_token_mean"])
+    assert found["policy/kl_beh"] == pytest.approx(given_case.expect["kl_token_mean"], rel=1e-6)
+    assert found["entropy/sampled"] > 0
+
+
+@pytest.mark.case("F28")
+def test_placeholders_at_masked_positions_reach_no_ratio():
+    given_case = case("F28")
+    forest = Forest()
+    forest.add("task", 1)
+    forest.add("policy", 1, scores=[given_case.input["old_logprobs"][0]])
+    forest.add("tool", 1)
+    forest.add("policy", 1, scores=[given_case.input["old_logprobs"][2]])
+    new = np.asarray([1.0, *given_case.input["new_logprobs"]], np.float32)
+    found = numbers([group(episode(forest.segments))], proximal=new, current=new)
+    assert found["is/max"] == given_case.expect["mean_ratio"]
+    assert found["mismatch/logp_abs stat=max"] == given_case.expect["max_ratio_deviation"]
+
+
+@pytest.mark.case("F44")
+def test_clip_fractions_count_trained_tokens_whose_clip_acts():
+    given_case = case("F44")
+    ratios, advantages = given_case.input["ratios"], given_case.input["advantages"]
+    low, high = (1 - given_case.input["eps"][0], 1 + given_case.input["eps"][1])
+    flags = [
+        Flag.CLIPPED_HIGH if r > high and a > 0 else Flag.CLIPPED_LOW if r < low and a < 0 else 0
+        for r, a in zip(ratios, advantages, strict=True)
+    ]
+    found = numbers(one_row([-1.0] * 5, tail=1), flags=np.asarray([0, *flags], np.uint16))
+    assert found["policy/clip_frac"] == given_case.expect["clip_fraction"]
+    assert found["policy/clip_frac side=high"] == pytest.approx(0.2)
+
+
+def test_a_metric_without_items_is_undefined():
+    found = numbers([group(episode(chat(("task", 2)), outcome="timeout"))])
+    assert found["entropy/full"] is None and found["policy/kl_beh"] is None and found["stale/lag stat=max"] is None
+    assert found["weight_sum component=policy_gradient"] == 0
+    assert found["mask/trained_tokens"] == 0 and found["data/withheld_rows reason=unscored"] == 1
+
+
+def test_worked_lags_of_a_row():
+    fixture = method_fixture("M107.a")
+    forest = Forest()
+    forest.add("task", 1)
+    for version in fixture.input["token_versions"]:
+        forest.add("policy", 1, version=version)
+    step = fixture.input["learner_version"] + 1
+    found = numbers([group(episode(forest.segments))], step=step, rules=BatchRules(max_lag=5))
+    assert found["stale/lag stat=max"] == fixture.expect["lag_max"]
+    assert found["stale/lag stat=mean"] == pytest.approx(fixture.expect["lag_mean"])
+    assert found["stale/num_versions"] == fixture.expect["n_versions"]
+
+
+def test_sums_and_denominators_come_with_their_component():
+    members = [episode(chat(("task", 1), ("policy", n)), slot=s, outcome=float(s)) for s, n in enumerate([2, 8])]
+    found = numbers([group(*members)])
+    assert found["weight_sum component=policy_gradient"] == 1
+    assert found["denominator component=policy_gradient"] == 10
+    assert found["mask/observation_grad"] == 0 and found["reward/zero_var_frac"] == 0
+    assert found["data/coef_mass source=arithmetic"] == 1
+    assert found["policy/mask_frac"] == 0 and found["is/ess_frac"] == pytest.approx(1)
+
+
+@pytest.mark.row("S281")
+@pytest.mark.parametrize("unit", ["trajectory", "segment"])
+def test_tokens_beyond_the_age_have_mask_0_while_outcomes_count_and_their_share_is_reported_by_source(unit):
+    def aged(*versions, **kwargs):
+        forest = Forest()
+        forest.add("task", 1)
+        for version in versions:
+            forest.add("policy", 2, version=version)
+        return episode(forest.segments, **kwargs)
+
+    groups = [
+        group(aged(9, 9, outcome=1.0), aged(5, 5, slot=1, outcome=0.0), aged(9, 9, slot=2, outcome=0.0)),
+        group(aged(9, 9, group=1, outcome=1.0, source="sums"), aged(9, 9, group=1, slot=1, outcome=0.0, source="sums")),
+    ]
+    rules = BatchRules(max_lag=2, stale_unit=unit)
+    batch = plan_step(groups, step=11, objective=OBJECTIVE, eligible=POLICY, rules=rules)
+    assert batch.action_mask.reshape(5, 5)[:, 1:].all(axis=1).tolist() == [True, False, True, True, True]
+    assert batch.advantages.reshape(5, 5)[[0, 2], 1] == pytest.approx([2 / 3, -1 / 3])
+    found = numbers(groups, step=11, rules=rules)
+    assert found["stale/dropped source=arithmetic"] == pytest.approx(1 / 3)
+    assert found["stale/dropped source=sums"] == 0
