@@ -1,0 +1,314 @@
+"""Drives one environment with engines, from the first observation to a terminal reason.
+
+    observations ──render──► contexts ──engines──► turns ──parse──► calls ──episode.call──► results
+         ▲                                                                                     │
+         └──────────────────────────── episode.step(action) ◄──────────────────────────────────┘
+
+Turns that are opened together are sampled together; their calls and actions reach the environment in order of opening,
+so nothing depends on which engine was faster. It waits on engines (until the request's deadline) and on the environment
+(until the wall clock's limit). Every end is a trajectory: limits by their reason, accidents as infrastructure failures
+with their cause. Whatever happens, each request is ended and each session released.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rollwright.record import (
+    Action,
+    Engine,
+    Environment,
+    EnvironmentBrokenError,
+    Episode,
+    FailureClass,
+    GenerationRequest,
+    NamedValue,
+    Span,
+    StepResult,
+    TerminalReason,
+    Trajectory,
+    Verdict,
+)
+from rollwright.rendering import ParsedTurn, Renderer
+from rollwright.rollout.calls import CallBook, CallPlace
+from rollwright.rollout.clock import Clock
+from rollwright.rollout.endings import LEAST_WAIT_S, EpisodeEndedError, Timekeeper
+from rollwright.rollout.sampling import SampledTurn, sample_turn
+from rollwright.rollout.scene import Actor, Scene
+from rollwright.rollout.spec import EpisodeSpec, Interruption
+
+__all__ = ["run_episode"]
+
+GRACE_S = 10.0
+"""How long after its deadline an engine may still answer."""
+
+
+async def run_episode(
+    spec: EpisodeSpec,
+    *,
+    engines: Mapping[str, Engine],
+    environment: Environment,
+    renderer: Renderer,
+    clock: Clock,
+    interruption: Interruption | None = None,
+) -> Trajectory:
+    """Run one attempt to its end.
+
+    Args:
+        spec: what it is, its seeds and its limits.
+        engines: policy to the engine that serves it; each policy of `environment.actors` needs one.
+        environment: opened once, left at the end.
+        renderer: of the policies' tokenizer.
+        clock: for time stamps and durations.
+        interruption: ends the episode from outside.
+
+    Returns:
+        The trajectory, whatever happened; only cancelling the task raises.
+    """
+    driver = _Driver(spec, engines, environment, renderer, clock, interruption or Interruption())
+    return await driver.run()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _OpenTurn:
+    """A turn that is to be sampled."""
+
+    actor: Actor
+    max_tokens: int
+    bound: TerminalReason | None
+    """Which end it is when `max_tokens` are drawn; None: the turn is cut, the episode goes on."""
+
+
+class _Driver:
+    def __init__(
+        self,
+        spec: EpisodeSpec,
+        engines: Mapping[str, Engine],
+        environment: Environment,
+        renderer: Renderer,
+        clock: Clock,
+        interruption: Interruption,
+    ) -> None:
+        self._spec = spec
+        self._engines = engines
+        self._environment = environment
+        self._renderer = renderer
+        self._clock = clock
+        self._interruption = interruption
+        self._time = Timekeeper(clock, spec.limits)
+        self._calls = CallBook(spec.trajectory_id, spec.limits, clock, environment.revision)
+        self._scene = Scene(spec, renderer, environment.actors, self._calls)
+        self._sessions: dict[str, Engine] = {}
+        self._artifacts: Mapping[str, bytes] = {}
+        self._rewards: list[Verdict] = []
+        self._initial_state_hash: str | None = None
+        self._sampling_s = 0.0
+        self._tools_s = 0.0
+
+    async def run(self) -> Trajectory:
+        """Live the episode and give everything back."""
+        try:
+            reason, cause = await self._settle()
+        finally:
+            await self._release()
+        return self._trajectory(reason, cause)
+
+    async def _settle(self) -> tuple[TerminalReason, str | None]:
+        """Whatever the episode runs into becomes a reason."""
+        name = self._environment.name
+        try:
+            async with self._environment.open(self._spec.task, seed=self._spec.reset_seed) as episode:
+                reason, cause = await self._until_end(episode)
+                if reason.is_trainable:
+                    self._artifacts = await self._time.within(episode.artifacts(), GRACE_S, f"the artifacts of {name}")
+            return reason, cause
+        except EpisodeEndedError as error:
+            return error.reason, error.cause
+        except EnvironmentBrokenError as error:
+            return TerminalReason.INFRASTRUCTURE_FAILURE, f"environment {name} broke: {error}"
+        except Exception as error:  # noqa: BLE001 - the loop that turns a failed rollout into a record
+            return TerminalReason.INFRASTRUCTURE_FAILURE, f"environment {name} failed: {type(error).__name__}: {error}"
+
+    async def _until_end(self, episode: Episode) -> tuple[TerminalReason, str | None]:
+        try:
+            return await self._live(episode), None
+        except EpisodeEndedError as error:
+            return error.reason, error.cause
+
+    async def _live(self, episode: Episode) -> TerminalReason:
+        """Observe, generate, parse, act, until something ends it."""
+        self._scene.tools = episode.tools
+        result = await self._time.within(episode.begin(), self._time.remaining_s(), "the environment's beginning")
+        self._initial_state_hash = next((o.state_hash for o in result.observations if o.state_hash is not None), None)
+        if result.rewards:
+            raise EnvironmentBrokenError("it paid a reward before any turn was taken")
+        observations, end = result.observations, result.end
+        while end is None and observations:
+            turns = self._open_turns([self._scene.observe(observation) for observation in observations])
+            sampled = await self._sample(turns)
+            parsed = [self._scene.write(turn.actor, drawn) for turn, drawn in zip(turns, sampled, strict=True)]
+            for turn, drawn in zip(turns, sampled, strict=True):
+                self._check_end(turn, drawn)
+            observations = ()
+            for turn, read in zip(turns, parsed, strict=True):
+                result = await self._act(episode, turn.actor, read)
+                observations, end = (*observations, *result.observations), result.end
+                if end is not None:
+                    break
+        return TerminalReason.MODEL_END if end is None else TerminalReason(end)
+
+    def _open_turns(self, actors: Sequence[Actor]) -> list[_OpenTurn]:
+        """Check the limits, and give each turn its share of the tokens that are left."""
+        limits = self._spec.limits
+        if self._interruption.reason is not None:
+            raise EpisodeEndedError(self._interruption.reason, "the episode was ended from outside")
+        if self._time.remaining_s() <= 0:
+            self._time.end("the episode")
+        if self._scene.num_turns > limits.turns:
+            raise EpisodeEndedError(TerminalReason.TURN_LIMIT)
+        left = (limits.episode_tokens - self._scene.num_sampled) // len(actors)
+        if left <= 0:
+            raise EpisodeEndedError(TerminalReason.TOKEN_LIMIT)
+        return [self._open_turn(actor, left) for actor in actors]
+
+    def _open_turn(self, actor: Actor, left: int) -> _OpenTurn:
+        limits = self._spec.limits
+        policy = actor.context.policy
+        if policy not in self._engines:
+            raise EnvironmentBrokenError(f"its actor {actor.context.actor!r} needs policy {policy!r}: no engine has it")
+        most = min(limits.context_tokens, self._engines[policy].capabilities.max_context_tokens)
+        room = most - actor.context.length
+        if room <= 0:
+            raise EpisodeEndedError(TerminalReason.CONTEXT_LIMIT)
+        bound: TerminalReason | None = TerminalReason.TOKEN_LIMIT
+        if room < min(left, limits.turn_tokens):
+            bound = TerminalReason.CONTEXT_LIMIT
+        elif limits.turn_tokens < left and limits.cut_turn == "go_on":
+            bound = None
+        return _OpenTurn(actor=actor, max_tokens=min(room, left, limits.turn_tokens), bound=bound)
+
+    async def _sample(self, turns: Sequence[_OpenTurn]) -> list[SampledTurn]:
+        started = self._clock.monotonic()
+        if len(turns) == 1:
+            sampled = [await self._sample_one(turns[0])]
+        else:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._sample_one(t), name=f"turn {t.actor.turn}") for t in turns]
+            sampled = [task.result() for task in tasks]
+        self._sampling_s += self._clock.monotonic() - started
+        return sampled
+
+    async def _sample_one(self, turn: _OpenTurn) -> SampledTurn:
+        spec, context = self._spec, turn.actor.context
+        engine = self._engines[context.policy]
+        session = f"{spec.trajectory_id}/{context.number}"
+        self._sessions[session] = engine
+        deadline_s = max(self._time.remaining_s(), LEAST_WAIT_S)
+        request = GenerationRequest(
+            request_id=f"{spec.trajectory_id}/t{turn.actor.turn}",
+            policy=context.policy,
+            session=session,
+            context=context.number,
+            share=spec.share,
+            token_ids=context.token_ids(),
+            sampling=spec.sampling,
+            max_tokens=turn.max_tokens,
+            deadline_s=deadline_s,
+            seed=spec.episode_seed,
+            stop_token_ids=self._renderer.stop_token_ids,
+        )
+        return await sample_turn(engine, request, self._interruption, deadline_s + GRACE_S)
+
+    def _check_end(self, turn: _OpenTurn, sampled: SampledTurn) -> None:
+        """Leave the loop where the turn did not end as a turn does."""
+        if self._interruption.reason is not None:
+            raise EpisodeEndedError(self._interruption.reason, "the episode was ended from outside")
+        if sampled.failure is not None:
+            raise EpisodeEndedError(TerminalReason.INFRASTRUCTURE_FAILURE, sampled.failure)
+        if sampled.finish == "aborted":
+            if self._time.remaining_s() > 0:
+                cause = "the engine aborted a request that nobody cancelled"
+                raise EpisodeEndedError(TerminalReason.INFRASTRUCTURE_FAILURE, cause)
+            self._time.end("a turn")
+        if sampled.finish == "length" and turn.bound is not None:
+            raise EpisodeEndedError(turn.bound)
+
+    async def _act(self, episode: Episode, actor: Actor, parsed: ParsedTurn) -> StepResult:
+        """Run the calls of a turn, then let the environment take it."""
+        asked_in = actor.context.last or 0
+        started = self._clock.monotonic()
+        if parsed.calls:
+            place = CallPlace(segment=asked_in, turn=actor.turn)
+            actor.results = await self._calls.run(episode, parsed.calls, place, self._time.remaining_s())
+            if self._calls.has_timed_out and (self._spec.limits.clock == "failure" or self._time.remaining_s() <= 0):
+                self._time.end("a tool call")
+        action = Action(
+            actor=actor.context.actor,
+            turn=actor.turn,
+            text=parsed.answer,
+            calls=actor.results,
+            parse_error=parsed.parse_error,
+        )
+        result = await self._time.within(episode.step(action), self._time.remaining_s(), "the environment's step")
+        self._tools_s += self._clock.monotonic() - started
+        self._rewards += [self._verdict(reward, asked_in) for reward in result.rewards]
+        return result
+
+    def _verdict(self, reward: NamedValue, segment: int) -> Verdict:
+        return Verdict(
+            trajectory_id=self._spec.trajectory_id,
+            verifier=f"{self._environment.name}/{reward.name}",
+            revision=self._environment.revision,
+            scope="turn",
+            outcome=reward.value,
+            components=(reward,),
+            span=Span(segment=segment, token_start=0, token_end=self._scene.segments[segment].num_tokens),
+        )
+
+    async def _release(self) -> None:
+        """Give the sessions back; an engine that fails at it is lost anyway, and its own requests say so."""
+        for session, engine in self._sessions.items():
+            try:
+                async with asyncio.timeout(GRACE_S):
+                    await engine.release(session)
+            except Exception:  # noqa: BLE001, PERF203 - the trajectory stands; the other sessions are released too
+                continue
+
+    def _trajectory(self, reason: TerminalReason, cause: str | None) -> Trajectory:
+        spec = self._spec
+        failure: FailureClass | None = None
+        if reason is TerminalReason.INFRASTRUCTURE_FAILURE:
+            failure = "infrastructure"
+        elif not reason.is_trainable:
+            failure = "abandoned"
+        costs = [row.cost for row in self._calls.rows if row.cost is not None]
+        return Trajectory(
+            trajectory_id=spec.trajectory_id,
+            purpose=spec.purpose,
+            stage=spec.stage,
+            group_id=spec.group_id,
+            slot=spec.slot,
+            attempt=spec.attempt,
+            task=spec.task,
+            environment=self._environment.name,
+            environment_revision=self._environment.revision,
+            sandbox_profile=spec.sandbox_profile,
+            reset_seed=spec.reset_seed,
+            initial_state_hash=self._initial_state_hash,
+            rendering_revision=self._renderer.revision(self._scene.tools),
+            lineage=spec.lineage,
+            parent_trajectory_id=spec.parent_trajectory_id,
+            terminal_reason=reason,
+            failure_class=failure,
+            failure_cause=cause,
+            segments=tuple(self._scene.segments),
+            tool_calls=self._calls.rows,
+            artifacts=self._artifacts,
+            turn_rewards=tuple(self._rewards),
+            started_at=self._time.started_at,
+            ended_at=self._clock.now(),
+            queue_s=spec.queue_s,
+            sampling_s=self._sampling_s,
+            tools_s=self._tools_s,
+            cost=sum(costs) if costs else None,
+        )
