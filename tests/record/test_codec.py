@@ -178,8 +178,8 @@ def change(trajectory: Trajectory, **fields) -> Trajectory:
         ({"queue_s": float("nan")}, "queue_s.*finite"),
         ({"queue_s": 1e300}, "queue_s.*finite"),
         ({"stage": None}, "stage is missing"),
-        ({"group_id": 1.5}, "group_id.*whole numbers"),
-        ({"environment": 7}, "environment.*expected text"),
+        ({"group_id": 1.5}, "group_id: expected int and was given float"),
+        ({"environment": 7}, "environment: expected str and was given int"),
     ],
 )
 def test_what_a_column_cannot_hold_is_refused_with_its_place(example, fields, said):

@@ -5,7 +5,6 @@
 A save goes to a temporary name and is renamed; what stood under the name before stays until then.
 """
 
-import os
 import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from rollwright.evidence.commits import Commit, commit_digest
-from rollwright.evidence.durable import disk_errors, partial_of, remove_partials, sync_folders, write_file
+from rollwright.evidence.durable import disk_errors, partial_of, remove_partials, sync_files, sync_folders, write_file
 from rollwright.evidence.manifest import SCHEMA_VERSION
 from rollwright.evidence.shards import file_sha256
 
@@ -194,12 +193,7 @@ def _examine(root: Path, folder: Path, live: Mapping[int, Commit]) -> Checkpoint
 def _seal(root: Path, folder: Path, commit: Commit) -> None:
     files = sorted(p for p in folder.rglob("*") if p.is_file())
     folders = [folder, *(p for p in folder.rglob("*") if p.is_dir())]
-    for path in files:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    sync_files(files)
     marker = _Marker(
         step=commit.step,
         commit=commit.number,

@@ -7,7 +7,7 @@ A kill before the last rename leaves leftovers that `clean` removes; after it, a
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Literal
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
-from rollwright.evidence.durable import disk_errors, remove_partials, sync_folders, write_file
+from rollwright.evidence.durable import disk_errors, remove_partials, sync_folders, write_file, write_files
 from rollwright.evidence.errors import EvidenceError, SchemaVersionError
 from rollwright.evidence.manifest import SCHEMA_VERSION
 from rollwright.evidence.shards import Shard, file_sha256, parquet_bytes
@@ -149,15 +149,9 @@ def write_commit(root: Path, draft: CommitDraft) -> Commit:
         if rows.num_rows
     ]
     num_bytes = sum(len(f.content) for f in files) + sum(map(len, draft.blobs.values()))
-    written: list[Path] = []
     try:
         with disk_errors(f"commit {draft.number}", root, num_bytes):
-            for file in files:
-                file.path.parent.mkdir(exist_ok=True)
-                write_file(file.path, file.content)
-                written.append(file.path)
-            _write_blobs(root, draft.blobs)
-            sync_folders([path.parent for path in written])
+            _write_shards(root, {file.path: file.content for file in files}, draft.blobs)
             commit = Commit(
                 number=draft.number,
                 kind=draft.kind,
@@ -170,7 +164,7 @@ def write_commit(root: Path, draft: CommitDraft) -> Commit:
             write_file(commit_path(root, commit), _ADAPTER.dump_json(commit, indent=1) + b"\n")
             sync_folders([root / "commits"])
     except BaseException:
-        _unwrite(root, draft, written)
+        _unwrite(root, draft, files)
         raise
     return commit
 
@@ -226,17 +220,16 @@ def _free_path(root: Path, table: Table, number: int) -> Path:
     return path
 
 
-def _write_blobs(root: Path, blobs: Mapping[str, bytes]) -> None:
-    folder = root / "blobs"
-    new = [sha256 for sha256 in sorted(blobs) if not (folder / sha256).exists()]
-    for sha256 in new:
-        write_file(folder / sha256, blobs[sha256])
-    if new:
-        sync_folders([folder])
+def _write_shards(root: Path, shards: Mapping[Path, bytes], blobs: Mapping[str, bytes]) -> None:
+    new = {root / "blobs" / sha256: blobs[sha256] for sha256 in sorted(blobs)}
+    files = {**shards, **{path: content for path, content in new.items() if not path.exists()}}
+    for folder in {path.parent for path in files}:
+        folder.mkdir(exist_ok=True)
+    write_files(files)
+    sync_folders(sorted({path.parent for path in files}))
 
 
-def _unwrite(root: Path, draft: CommitDraft, written: list[Path]) -> None:
-    commit = root / "commits" / f"{draft.number:06d}-{draft.kind}.json"
-    if not commit.exists():
-        for path in written:
-            path.unlink(missing_ok=True)
+def _unwrite(root: Path, draft: CommitDraft, files: Sequence[_ShardFile]) -> None:
+    if not (root / "commits" / f"{draft.number:06d}-{draft.kind}.json").exists():
+        for file in files:
+            file.path.unlink(missing_ok=True)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -62,17 +62,21 @@ def draft_tables(
     if rows.rescored:
         tables[VERDICTS.name] = pa.concat_tables([tables[VERDICTS.name], encode_verdicts(rows.rescored)])
     tables[RECEIPTS.name] = keep_receipts(encode_receipts(rows.receipts), retention)
-    tables[LEDGER.name] = encode_ledger(ordered_ledger(rows.ledger, first_seq))
+    tables[LEDGER.name] = _numbered(encode_ledger(ordered_ledger(rows.ledger)), first_seq)
     tables[METRICS.name] = encode_metrics(rows.metrics)
     tables[EVALUATIONS.name] = encode_evaluations(rows.evaluations)
     blobs = {**encoded.blobs, **{hashlib.sha256(b).hexdigest(): b for b in rows.blobs}}
     return tables, blobs
 
 
-def ordered_ledger(rows: Sequence[LedgerRow], first_seq: int) -> tuple[LedgerRow, ...]:
-    """Rows of a step by (group, slot, attempt, order of states), numbered: who finished first does not show."""
-    ordered = sorted(rows, key=lambda r: (r.group_id, r.slot, r.attempt))
-    return tuple(replace(row, seq=first_seq + index) for index, row in enumerate(ordered))
+def ordered_ledger(rows: Sequence[LedgerRow]) -> tuple[LedgerRow, ...]:
+    """Rows of a step by (group, slot, attempt, order of states): who finished first does not show."""
+    return tuple(sorted(rows, key=lambda r: (r.group_id, r.slot, r.attempt)))
+
+
+def _numbered(ledger: pa.Table, first_seq: int) -> pa.Table:
+    seq = pa.array(np.arange(first_seq, first_seq + ledger.num_rows, dtype=np.int64))
+    return ledger.set_column(0, ledger.schema.field("seq"), seq)
 
 
 def _without(tasks: pa.Table, known: frozenset[str]) -> pa.Table:

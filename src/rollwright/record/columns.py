@@ -7,6 +7,7 @@ caller makes of it; a list of numbers is a NumPy array, read-only when read.
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import NoneType
 from typing import cast
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from rollwright.record.errors import RecordError
 from rollwright.record.tables import (
-    BLOB,
     DOUBLE,
     FLOAT,
     TEXT,
@@ -111,16 +111,14 @@ def _scalar_type(sql: str) -> pa.DataType:
 
 
 def _encode_column(table: Table, column: Column, values: Sequence[object]) -> pa.Array:
-    if not column.is_nullable and any(v is None for v in values):
-        raise RecordError(f"{table.name}.{column.name} is missing in row {_first_none(values)}; it is never null.")
     try:
-        return _encode(column.type, values, column.numbers)
+        array = _encode(column.type, values, column.numbers)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise RecordError(f"{table.name}.{column.name}: {error}") from error
-
-
-def _first_none(values: Sequence[object]) -> int:
-    return next(i for i, v in enumerate(values) if v is None)
+    if array.null_count and not column.is_nullable:
+        row = next(i for i, v in enumerate(values) if v is None)
+        raise RecordError(f"{table.name}.{column.name} is missing in row {row}; it is never null.")
+    return array
 
 
 def _encode(of: ColumnType, values: Sequence[object], numbers: Numbers) -> pa.Array:
@@ -149,15 +147,20 @@ def _encode_scalars(of: Scalar, values: Sequence[object], numbers: Numbers) -> p
         return pa.array(values, type=arrow_type(of))
     if of == TEXT:
         return _encode_text(values)
-    if of != BLOB and any(isinstance(v, (float, bool)) for v in values):
-        raise TypeError("expected whole numbers and was given others")
+    if of.sql in _INTEGERS:
+        _check_kinds(values, (int, np.integer))
     return pa.array(values, type=arrow_type(of))
 
 
+def _check_kinds(values: Sequence[object], allowed: tuple[type, ...]) -> None:
+    # Arrow would cut 1.5 to 1 and take True for 1, silently.
+    for kind in set(map(type, values)):
+        if kind is bool or not issubclass(kind, (*allowed, NoneType)):
+            raise TypeError(f"expected {allowed[0].__name__} and was given {kind.__name__}")
+
+
 def _encode_text(values: Sequence[object]) -> pa.Array:
-    wrong = [v for v in values if v is not None and not isinstance(v, str)]
-    if wrong:
-        raise TypeError(f"expected text and was given {wrong[0]!r}")
+    _check_kinds(values, (str,))
     try:
         return pa.array(values, type=pa.string())
     except UnicodeEncodeError:
