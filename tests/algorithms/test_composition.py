@@ -34,6 +34,7 @@ from rollwright.algorithms import (
     leave_one_out,
     loss_terms,
     mask_truncated,
+    no_correction,
     punish_truncated,
     reinforce,
     rloo,
@@ -335,6 +336,40 @@ def test_kept_tokens_are_known_before_the_update():
     assert kept.keep.tolist() == [True, False, False]
     assert has_flag(kept.flags, TOKEN_MASK).tolist() == [False, True, False]
     assert has_flag(kept.flags, NON_FINITE).tolist() == [False, False, True]
+
+
+def test_a_correction_weighs_the_surrogate_and_has_no_gradient_of_its_own():
+    fixture = method_fixture("M44.a")
+    scores = {
+        "behavior": fixture.input["beh"],
+        "proximal": fixture.input["prox"],
+        "current": torch.tensor(fixture.input["cur"], dtype=torch.float64, requires_grad=True),
+    }
+    objective = replace(grpo(), correction=staleness_ratio, needs=frozenset({"behavior", "proximal"}))
+    terms = loss_terms(objective, streams([1.0, 1.0], **scores), {})
+    assert terms.correction.tolist() == pytest.approx(fixture.expect["c"])
+    assert terms.ratio.tolist() == pytest.approx(fixture.expect["r"])
+    # Two tokens of weight 1/2; the worked products are what is maximised, and also its slope in the log-probability.
+    products = [-product / 2 for product in fixture.expect["c_times_r"]]
+    assert terms.terms["policy_gradient"].tolist() == pytest.approx(products)
+    (gradient,) = torch.autograd.grad(terms.loss, scores["current"])
+    assert gradient.tolist() == pytest.approx(products)
+
+
+@pytest.mark.parametrize(("counting", "due"), [("structural", -1 / 3), ("kept", -1 / 2)])
+def test_a_cut_token_leaves_the_numerator_and_only_under_kept_the_denominator(counting, due):
+    objective = replace(with_keep(grpo(), counting), correction=no_correction)
+    inputs = credit_inputs([1.0], lengths=[3])
+    current = torch.full((3,), -1.0, dtype=torch.float64, requires_grad=True)
+    piece = streams([1.0] * 3, behavior=[-1.0, -3.0, -1.0], proximal=[-1.0] * 3, current=current)
+    keep = kept_tokens(objective, piece).keep
+    assert keep.tolist() == [True, False, True]
+    weights = objective.weights(inputs, keep if counting == "kept" else None)
+    terms = loss_terms(objective, replace(piece, token_weights=weights), {})
+    (gradient,) = torch.autograd.grad(terms.loss, current)
+    assert gradient.tolist() == pytest.approx([due, 0.0, due])
+    assert terms.terms["policy_gradient"].tolist() == pytest.approx([due, 0.0, due])
+    assert has_flag(terms.flags, TOKEN_MASK).tolist() == [False, True, False]
 
 
 def test_components_are_normalised_each_by_its_own_count():
