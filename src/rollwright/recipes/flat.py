@@ -1,11 +1,18 @@
 """A recipe as dotted keys and values, as origins, manifests and tables name them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from datetime import date, time
 
-__all__ = ["Plain", "flatten"]
+__all__ = ["Node", "Plain", "Tree", "flatten"]
 
-Plain = None | bool | int | float | str | Sequence["Plain"] | Mapping[str, "Plain"]
+Plain = None | bool | int | float | str | date | time | Sequence["Plain"] | Mapping[str, "Plain"]
+"""A value as TOML and JSON write it."""
+
+Node = bool | int | float | str | date | time | list["Node"] | dict[str, "Node"]
+"""A value of a TOML text."""
+
+Tree = dict[str, Node]
+"""What a TOML text holds, to be changed in place."""
 
 
 def flatten(tree: Mapping[str, Plain], prefix: str = "") -> Iterator[tuple[str, Plain]]:
@@ -20,7 +27,8 @@ def flatten(tree: Mapping[str, Plain], prefix: str = "") -> Iterator[tuple[str, 
         if isinstance(value, Mapping) and value:
             yield from flatten(value, f"{path}.")
         elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-            for index, item in enumerate(cast("list[Mapping[str, Plain]]", value)):
-                yield from flatten(item, f"{path}.{index}.")
+            for index, item in enumerate(value):
+                if isinstance(item, Mapping):
+                    yield from flatten(item, f"{path}.{index}.")
         else:
             yield path, value

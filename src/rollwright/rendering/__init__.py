@@ -17,6 +17,7 @@ from rollwright.rendering.parsing import ParsedTurn, ReasoningTags, TurnParser
 from rollwright.rendering.probe import TemplateReport
 from rollwright.rendering.renderer import Renderer
 from rollwright.rendering.schemas import tool_definitions
+from rollwright.rendering.tokenizer_files import Vocabulary, copy_tokenizer, read_vocabulary
 from rollwright.rendering.tokenizer_training import TokenizerSpec, train_tokenizer
 
 __all__ = [
@@ -39,8 +40,11 @@ __all__ = [
     "TemplateReport",
     "TokenizerSpec",
     "TurnParser",
+    "Vocabulary",
     "codec_of",
+    "copy_tokenizer",
     "load_renderer",
+    "read_vocabulary",
     "renderer_of",
     "tool_definitions",
     "train_tokenizer",

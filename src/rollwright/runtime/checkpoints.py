@@ -1,8 +1,8 @@
 """A checkpoint is everything: weights, optimizer and schedule, tokenizer, and where the run stands.
 
-    checkpoints/step-000040/  config.json model.safetensors tokenizer…   loads in transformers
-                              training_state/                            the learner's own
-                              progress.json                              counters, cursors, ledger balance, evaluations
+checkpoints/step-000040/  config.json model.safetensors tokenizer…   loads in transformers
+                          training_state/                            the learner's own
+                          progress.json                              counters, cursors, ledger balance, evaluations
 """
 
 import shutil

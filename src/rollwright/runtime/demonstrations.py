@@ -76,7 +76,7 @@ class DemonstrationCollector:
 
     def state(self) -> CollectorState:
         """The place in the order of tasks."""
-        return CollectorState(steps=self._steps, order=self._order.cursor())
+        return CollectorState(steps=self._steps, order=self._order.state())
 
     def restore(self, state: CollectorState) -> None:
         """Go on from what was saved."""
@@ -92,13 +92,11 @@ class StoredCollector:
         self,
         *,
         read: Callable[[int], Sequence[Group]],
-        first_step: int,
         counter: GroupCounter,
         ledger: Ledger,
     ) -> None:
         """`read` gives the groups that a step of the source consumed."""
         self._read = read
-        self._first_step = first_step
         self._counter = counter
         self._ledger = ledger
 

@@ -141,7 +141,7 @@ class Dispatcher:
 
     def state(self) -> CollectorState:
         """What this stage has trained, and the place in the order of tasks."""
-        return CollectorState(trained_slots=self._trained, steps=self._steps, order=self._order.cursor())
+        return CollectorState(trained_slots=self._trained, steps=self._steps, order=self._order.state())
 
     def restore(self, state: CollectorState) -> None:
         """Go on from what was saved; groups that were in flight then are dispatched anew."""
@@ -192,6 +192,7 @@ class Dispatcher:
 
     async def _run_slot(self, dispatched: _Dispatched, slot: int) -> Trajectory:
         parent: str | None = None
+        trajectory: Trajectory | None = None
         for attempt in range(self._rules.max_attempts):
             if attempt:
                 self._enter(dispatched, slot, "in_flight", attempt=attempt)
@@ -212,6 +213,7 @@ class Dispatcher:
                 return trajectory
             parent = trajectory.trajectory_id
             self._failures.append(unscored(trajectory, str(trajectory.terminal_reason)))
+        assert trajectory is not None, "a slot has at least one attempt"
         return trajectory
 
     def _enter(

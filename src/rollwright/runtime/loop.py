@@ -1,8 +1,8 @@
 """The loop: collect, learn, publish, evaluate, commit, checkpoint; one path for every kind of stage.
 
-    collector ──groups──► learner ──outcome──► receipts, metrics ──► commit ──► evaluation? ──► checkpoint ──► observers
-        ▲                    │                                         ▲
-        └── weight channel ◄─┘                        ledger rows ─────┘
+    collector ──groups──► learner ──outcome──► receipts, metrics ──► evaluation? ──► commit ──► checkpoint ──► observers
+        ▲                    │                                                        ▲
+        └── weight channel ◄─┘                                       ledger rows ─────┘
 
 The learner's calls run in its own thread; the loop waits for the collector, the learner, the engine's load and the
 disk, one after the other. A step is part of the run once its commit is renamed into place; a run that dies anywhere
@@ -32,7 +32,7 @@ from rollwright.runtime.progress import EvaluationPoint, Progress
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.weights import WeightChannel
 
-__all__ = ["CheckpointRule", "Loop", "LoopParts", "RunResult", "Stage"]
+__all__ = ["CheckpointRule", "Loop", "LoopParts", "RunResult", "Stage", "beginning"]
 
 _Result = TypeVar("_Result")
 
@@ -45,7 +45,6 @@ class Stage:
     kind: Literal["supervised", "rl"]
     steps: int
     objective: Objective
-    num_minibatches: int
     eligible: frozenset[tuple[str, str | None]]
     rules: BatchRules
     collector: Callable[[int], Collector]
@@ -115,7 +114,7 @@ class Loop:
         """`start` is what the checkpoint says; None begins a run."""
         self._parts = parts
         self._start = start
-        self._at = start or _beginning(parts.counter)
+        self._at = start or beginning(parts.counter)
         self._mismatch: float | None = None
         self._tokens = 0
         self._episodes = 0
@@ -132,7 +131,10 @@ class Loop:
         stages = self._parts.stages
         if self._start is None:
             await self._in_learner(stages[0].begin)
-            await self._evaluate(stages[0])
+            evaluation = await self._evaluate(stages[0])
+            await self._commit(
+                CommitRows(kind="step", step=0, trajectories=evaluation.trajectories, evaluations=evaluation.rows)
+            )
             await self._checkpoint()
         for index in range(self._at.stage, len(stages)):
             await self._run_stage(stages[index])
@@ -185,8 +187,7 @@ class Loop:
         update = self._at.update + len(learned.updates)
         if collector.needs_policy or is_due:
             await parts.channel.publish(version=step, update=update)
-        saving = time.monotonic()
-        clock = StepClock(collect_s=collect_s, learn_s=learned.seconds, publish_s=saving - publishing)
+        clock = StepClock(collect_s=collect_s, learn_s=learned.seconds, publish_s=time.monotonic() - publishing)
         collector.settle(step, collected.groups)
         balance = parts.ledger.balance()
         self._at = replace(
@@ -199,27 +200,26 @@ class Loop:
             balance=balance,
         )
         members = tuple(m for g in collected.groups for m in g.members)
+        evaluation = await self._evaluate(stage) if is_due else None
+        saving = time.monotonic()
+        ended = (*members, *collected.others, *(evaluation.trajectories if evaluation else ()))
         await self._commit(
             CommitRows(
                 kind="step",
                 step=step,
-                trajectories=tuple(sorted((*members, *collected.others), key=lambda m: m.trajectory_id)),
+                trajectories=tuple(sorted(ended, key=lambda m: m.trajectory_id)),
                 receipts=learned.receipts,
                 ledger=parts.ledger.take_rows(),
                 metrics=(
                     *learned.metrics,
                     *step_metrics(step, members, balance=balance.by_state, clock=clock, now=parts.now()),
                 ),
+                evaluations=evaluation.rows if evaluation else (),
             ),
         )
-        evaluating = time.monotonic()
-        if is_due:
-            await self._evaluate(stage)
-        evaluated = time.monotonic()
         if stage_step % parts.checkpoints.every == 0 or is_due or parts.shutdown.is_requested:
             await self._checkpoint()
-        save_s = (evaluating - saving) + (time.monotonic() - evaluated)
-        parts.observer.step_finished(self._report(stage, members, learned, clock, save_s))
+        parts.observer.step_finished(self._report(stage, members, learned, clock, time.monotonic() - saving))
         collector.advance()
 
     def _learn(self, stage: Stage, step: int, collected: Collected) -> _Learned:
@@ -237,16 +237,11 @@ class Loop:
             updates=outcome, receipts=tuple(receipts), metrics=tuple(metrics), seconds=time.monotonic() - began
         )
 
-    async def _evaluate(self, stage: Stage) -> None:
+    async def _evaluate(self, stage: Stage) -> Evaluation:
         parts, at = self._parts, self._at
         began = time.monotonic()
         await parts.channel.publish(version=at.step, update=at.update)
         evaluation = await parts.evaluate(at.step)
-        await self._commit(
-            CommitRows(
-                kind="evaluation", step=at.step, trajectories=evaluation.trajectories, evaluations=evaluation.rows
-            )
-        )
         point = EvaluationPoint(
             step=at.step,
             success=evaluation.success,
@@ -269,6 +264,7 @@ class Loop:
                 rows=evaluation.rows,
             )
         )
+        return evaluation
 
     async def _commit(self, rows: CommitRows) -> None:
         self._last_commit = await asyncio.to_thread(self._parts.folder.commit, rows, at=self._parts.now())
@@ -340,10 +336,11 @@ def latest(metrics: Sequence[Metric], name: str) -> float | None:
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     """What went wrong first: task groups nest, a person wants the sentence inside."""
     error = errors.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error  # pyright: ignore[reportUnknownArgumentType] - a group's type is not known
 
 
-def _beginning(counter: GroupCounter) -> Progress:
+def beginning(counter: GroupCounter) -> Progress:
+    """Where a run stands before its first step."""
     return Progress(
         step=0,
         update=0,

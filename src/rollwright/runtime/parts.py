@@ -8,7 +8,6 @@ from typing import Protocol
 from rollwright.algorithms import Objective
 from rollwright.batches import StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.record import Group, Lineage, Purpose, ScoredTrajectory, Task, Trajectory, WeightsManifest
-from rollwright.tasks import OrderCursor
 
 __all__ = [
     "Attempt",
@@ -51,8 +50,8 @@ class CollectorState:
     """Since the stage's start."""
     steps: int = 0
     """Since the stage's start."""
-    order: OrderCursor | None = None
-    """None where tasks are not drawn."""
+    order: Mapping[str, int] | None = None
+    """The cursor of the task order; None where tasks are not drawn."""
 
 
 class GroupCounter:

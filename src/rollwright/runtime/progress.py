@@ -3,12 +3,10 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from rollwright.runtime.errors import RuntimeRunError
 from rollwright.runtime.ledger import LedgerBalance
 from rollwright.runtime.parts import CollectorState
-from rollwright.tasks import OrderCursor, PendingDraw
 
 __all__ = ["EvaluationPoint", "Progress"]
 
@@ -61,19 +59,8 @@ class Progress:
                 f"the checkpoint's state has schema version {version}; this rollwright reads {_SCHEMA_VERSION}. Resume "
                 "with the version that wrote it (manifest.json names it)."
             )
-        tree["collector"] = _collector(tree["collector"])
+        tree["collector"] = CollectorState(**tree["collector"])
         tree["balance"] = LedgerBalance(**tree["balance"])
         tree["controllers"] = tuple(tree["controllers"])
         tree["evaluations"] = tuple(EvaluationPoint(**e) for e in tree["evaluations"])
         return cls(**tree)
-
-
-def _collector(tree: Mapping[str, Any]) -> CollectorState:
-    order = tree["order"]
-    cursor = order and OrderCursor(
-        revision=order["revision"],
-        next_number=order["next_number"],
-        positions=tuple((name, begun) for name, begun in order["positions"]),
-        pending=tuple(PendingDraw(**draw) for draw in order["pending"]),
-    )
-    return CollectorState(trained_slots=tree["trained_slots"], steps=tree["steps"], order=cursor)

@@ -54,17 +54,17 @@ def machine_section(*, threads: Mapping[str, int]) -> MachineSection:
     Args:
         threads: role to threads, as they were set.
     """
-    import torch
+    from rollwright.learner.machine import accelerators, cpu_capability
 
     return MachineSection(
         cpu_model=_cpu_model(),
-        torch_capability=torch.backends.cpu.get_cpu_capability(),
+        torch_capability=cpu_capability(),
         num_cores=os.cpu_count() or 1,
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         operating_system=platform.platform(),
         python=platform.python_version(),
         threads=threads,
-        accelerators=tuple(torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())),
+        accelerators=accelerators(),
     )
 
 
@@ -77,7 +77,5 @@ def _cpu_model() -> str:
 
 
 def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["git", *words], cwd=folder, capture_output=True, text=True, check=True, timeout=10
-    )
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True, timeout=10)
     return done.stdout.strip()

@@ -21,7 +21,7 @@ from rollwright.evidence.manifest import (
 )
 from rollwright.recipes.build.machine import code_commit, framework_versions, machine_section
 from rollwright.recipes.config.learning import StageConfig
-from rollwright.recipes.config.objective import ObjectiveConfig
+from rollwright.recipes.config.objective import DapoConfig, DrGrpoConfig, GrpoConfig, ObjectiveConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.flat import flatten
 from rollwright.recipes.resolve import Resolved
@@ -158,14 +158,14 @@ def _algorithm(stage: StageConfig, recipe: RecipeConfig) -> AlgorithmSection:
         )
     objective: ObjectiveConfig = recipe.objective
     has_std = objective.kind in ("grpo", "dapo")
-    clip = (objective.clip_low, objective.clip_high) if objective.kind in ("grpo", "dapo", "dr_grpo") else (None, None)
+    is_clipped = isinstance(objective, GrpoConfig | DapoConfig | DrGrpoConfig)
     return AlgorithmSection(
         stage=stage.name,
         estimator=objective.kind,
         loss_denominator=objective.denominator,
         reward_scaling="group_std" if has_std else "none",
-        clip_low=clip[0],
-        clip_high=clip[1],
+        clip_low=objective.clip_low if is_clipped else None,
+        clip_high=objective.clip_high if is_clipped else None,
         kl_reference_revision="weights at the start of the stage" if objective.kl_coefficient else None,
         max_policy_lag=recipe.runtime.max_lag,
     )

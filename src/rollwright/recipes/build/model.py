@@ -10,6 +10,7 @@ from rollwright.environments import DemonstratingEnvironment
 from rollwright.recipes.config.model import FreshModelConfig, LocalModelConfig, ModelConfig, PackagedModelConfig
 from rollwright.recipes.errors import RecipeError
 from rollwright.record import Environment, Task, seed_of
+from rollwright.rendering import TokenizerSpec, copy_tokenizer, read_vocabulary, train_tokenizer
 from rollwright.tasks import payload_of
 
 if TYPE_CHECKING:
@@ -38,21 +39,12 @@ def build_tokenizer(source: ModelSource, folder: Path) -> None:
     """
     match source.config:
         case FreshModelConfig():
-            from rollwright.rendering import TokenizerSpec, train_tokenizer
-
             spec = TokenizerSpec(
                 vocab_size=source.config.vocabulary_tokens, model_max_tokens=source.config.max_context_tokens
             )
             train_tokenizer(_texts(source, source.config.tokenizer_texts), spec, folder)
         case LocalModelConfig() | PackagedModelConfig():
-            from transformers import AutoTokenizer
-
-            origin = _weights_of(source.config)
-            if origin.suffix == ".gguf":
-                tokenizer = AutoTokenizer.from_pretrained(str(origin.parent), gguf_file=origin.name)
-            else:
-                tokenizer = AutoTokenizer.from_pretrained(str(origin), local_files_only=True)
-            tokenizer.save_pretrained(str(folder))
+            copy_tokenizer(_weights_of(source.config), folder)
         case _:
             assert_never(source.config)
 
@@ -68,12 +60,10 @@ def build_model(source: ModelSource, tokenizer: Path) -> "PreTrainedModel":
 
     match source.config:
         case FreshModelConfig():
-            from transformers import AutoTokenizer
-
-            words = AutoTokenizer.from_pretrained(str(tokenizer), local_files_only=True)
+            words = read_vocabulary(tokenizer)
             config = source.config
             shape = ModelShape(
-                vocab_size=len(words),
+                vocab_size=words.size,
                 hidden_size=config.hidden_size,
                 num_layers=config.num_layers,
                 num_heads=config.num_heads,
@@ -81,8 +71,8 @@ def build_model(source: ModelSource, tokenizer: Path) -> "PreTrainedModel":
                 head_size=config.head_size,
                 intermediate_size=config.intermediate_size,
                 max_positions=config.max_context_tokens,
-                eos_token_id=words.eos_token_id,
-                pad_token_id=words.pad_token_id,
+                eos_token_id=words.end_id,
+                pad_token_id=words.pad_id,
             )
             return make_model(shape, seed=seed_of(source.seed, "weights") % 2**63)
         case LocalModelConfig() | PackagedModelConfig():

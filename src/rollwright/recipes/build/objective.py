@@ -1,5 +1,6 @@
 """From the objective's configuration to a composition."""
 
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -16,11 +17,15 @@ from rollwright.algorithms import (
     WeightFn,
     center_within_group,
     clipped,
+    exclude_truncated,
     kl_k1,
     kl_k2,
     kl_k3,
     kl_k3_plus,
     leave_one_out,
+    mask_truncated,
+    penalize_overlong,
+    punish_truncated,
     return_to_go,
     score_function,
     standardize_within_group,
@@ -34,13 +39,15 @@ from rollwright.recipes.config.objective import (
     ReinforceConfig,
     RlooConfig,
 )
+from rollwright.recipes.config.sampling import RolloutConfig
 
 __all__ = ["build_objective"]
 
 
-def build_objective(config: ObjectiveConfig) -> Objective:
-    """The objective of an RL stage, with its KL term where it has one."""
+def build_objective(config: ObjectiveConfig, rollout: RolloutConfig) -> Objective:
+    """The objective of an RL stage: its credit under the truncation rule, and its KL term where it has one."""
     objective = _composition(config)
+    objective = replace(objective, credit=_under_truncation(objective.credit, rollout))
     if config.kl_coefficient == 0:
         return objective
     estimators = {"k1": kl_k1, "k2": kl_k2, "k3": kl_k3, "k3+": kl_k3_plus}
@@ -89,3 +96,26 @@ def _weights(config: ObjectiveConfig) -> WeightFn:
             return FixedLength(length=config.fixed_length_tokens)
         case _:
             assert_never(config.denominator)
+
+
+def _under_truncation(credit: CreditFn, rollout: RolloutConfig) -> CreditFn:
+    match rollout.truncation:
+        case "negative":
+            return partial(punish_truncated, credit=credit)
+        case "mask":
+            return partial(mask_truncated, credit=credit)
+        case "exclude":
+            return partial(exclude_truncated, credit=credit)
+        case "soft_penalty":
+            assert rollout.overlong_max_tokens is not None, "the configuration checks it"
+            assert rollout.overlong_buffer_tokens is not None, "the configuration checks it"
+            return partial(
+                penalize_overlong,
+                credit=credit,
+                max_tokens=rollout.overlong_max_tokens,
+                buffer_tokens=rollout.overlong_buffer_tokens,
+            )
+        case "resume":
+            raise AssertionError("the configuration refuses it")
+        case _:
+            assert_never(rollout.truncation)

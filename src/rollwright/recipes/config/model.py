@@ -13,24 +13,25 @@ class FreshModelConfig(StrictConfig):
     """A small Qwen3-shaped model made on the spot, with a tokenizer trained on the spot."""
 
     kind: Literal["fresh"] = "fresh"
-    vocabulary_tokens: int = Field(384, ge=280)
+    vocabulary_tokens: int = Field(default=384, ge=280)
     """Upper bound of the tokenizer's vocabulary, 256 bytes and the special tokens included."""
-    tokenizer_texts: int = Field(2000, ge=10)
+    tokenizer_texts: int = Field(default=2000, ge=10)
     """Demonstration texts that the tokenizer is trained on."""
-    hidden_size: int = Field(128, ge=8)
-    num_layers: int = Field(3, ge=1)
-    num_heads: int = Field(2, ge=1)
-    num_kv_heads: int = Field(2, ge=1)
-    head_size: int = Field(64, ge=8)
+    hidden_size: int = Field(default=128, ge=8)
+    num_layers: int = Field(default=3, ge=1)
+    num_heads: int = Field(default=2, ge=1)
+    num_kv_heads: int = Field(default=2, ge=1)
+    head_size: int = Field(default=64, ge=8)
     """48 or 64 where other engines should serve it too."""
-    intermediate_size: int = Field(384, ge=8)
-    max_context_tokens: int = Field(512, ge=16)
+    intermediate_size: int = Field(default=384, ge=8)
+    max_context_tokens: int = Field(default=512, ge=16)
 
     @model_validator(mode="after")
     def _heads_share_evenly(self) -> "FreshModelConfig":
         if self.num_heads % self.num_kv_heads:
             raise ValueError(
-                f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}; the first is a multiple of the second"
+                f"num_heads {self.num_heads} is not a multiple of num_kv_heads {self.num_kv_heads}, and each "
+                "key-value head serves equally many heads"
             )
         return self
 

@@ -22,16 +22,16 @@ DenominatorName = Literal["token_mean", "response_mean", "fixed_length", "sequen
 class _ObjectiveConfig(StrictConfig):
     denominator: DenominatorName = "token_mean"
     """What a token's weight is divided by (M72 to M76)."""
-    fixed_length_tokens: int | None = Field(None, ge=1)
+    fixed_length_tokens: int | None = Field(default=None, ge=1)
     """L of `fixed_length`; required there, never the padded width."""
-    kl_coefficient: float = Field(0.0, ge=0)
+    kl_coefficient: float = Field(default=0.0, ge=0)
     """Of the KL to the stage's first weights, in the loss; 0: no reference model."""
     kl_estimator: Literal["k1", "k2", "k3", "k3+"] = "k3"
 
 
 class _ClippedConfig(_ObjectiveConfig):
-    clip_low: float = Field(0.2, gt=0, lt=1)
-    clip_high: float = Field(0.2, gt=0)
+    clip_low: float = Field(default=0.2, gt=0, lt=1)
+    clip_high: float = Field(default=0.2, gt=0)
 
 
 class GrpoConfig(_ClippedConfig):
@@ -39,9 +39,9 @@ class GrpoConfig(_ClippedConfig):
 
     kind: Literal["grpo"] = "grpo"
     denominator: DenominatorName = "response_mean"
-    ddof: Literal[0, 1] = 1
+    ddof: int = Field(default=1, ge=0, le=1)
     """Of the standard deviation."""
-    std_epsilon: float = Field(1e-6, ge=0)
+    std_epsilon: float = Field(default=1e-6, ge=0)
 
 
 class DrGrpoConfig(_ClippedConfig):
@@ -55,9 +55,9 @@ class DapoConfig(_ClippedConfig):
     """Standardised within the group, with a wider upper clip and a token mean (M04, M50, M73)."""
 
     kind: Literal["dapo"] = "dapo"
-    clip_high: float = Field(0.28, gt=0)
-    ddof: Literal[0, 1] = 1
-    std_epsilon: float = Field(1e-6, ge=0)
+    clip_high: float = Field(default=0.28, gt=0)
+    ddof: int = Field(default=1, ge=0, le=1)
+    std_epsilon: float = Field(default=1e-6, ge=0)
 
 
 class RlooConfig(_ObjectiveConfig):

@@ -1,8 +1,6 @@
 """A whole recipe: the sections that a person writes."""
 
-from typing import Any
-
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from rollwright.recipes.config.learning import (
     EvaluationConfig,
@@ -38,13 +36,7 @@ class RecipeConfig(StrictConfig):
     runtime: RuntimeConfig = RuntimeConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     evidence: EvidenceConfig = EvidenceConfig()
-    stages: tuple[StageConfig, ...] = Field((RlStageConfig(),), min_length=1)
-
-    @field_validator("objective", mode="before")
-    @classmethod
-    def _kind_alone(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic hands over what the person wrote
-        """`objective = "dapo"` is short for `objective.kind`."""
-        return {"kind": value} if isinstance(value, str) else value
+    stages: tuple[StageConfig, ...] = Field(default=(RlStageConfig(),), min_length=1)
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RecipeConfig":

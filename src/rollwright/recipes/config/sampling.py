@@ -16,37 +16,37 @@ class EngineConfig(StrictConfig):
     mode: Literal["deterministic", "fast"] = "deterministic"
     """deterministic: an episode gives the same tokens whatever else is in the batch."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    num_slots: int = Field(64, ge=1)
+    num_slots: int = Field(default=64, ge=1)
     """Contexts held at once."""
-    max_context_tokens: int = Field(512, ge=16)
+    max_context_tokens: int = Field(default=512, ge=16)
 
 
 class RolloutConfig(StrictConfig):
     """How a batch of episodes is made."""
 
-    batch_size: int = Field(64, ge=1)
+    batch_size: int = Field(default=64, ge=1)
     """Episodes a step, a multiple of `group_size`."""
-    group_size: int = Field(8, ge=1)
+    group_size: int = Field(default=8, ge=1)
     """Attempts at one task."""
-    temperature: float = Field(1.0, gt=0)
-    top_p: float = Field(1.0, gt=0, le=1)
-    top_k: int = Field(0, ge=0)
-    min_p: float = Field(0.0, ge=0, lt=1)
-    max_turns: int = Field(4, ge=1)
-    max_turn_tokens: int = Field(64, ge=1)
-    max_episode_tokens: int = Field(256, ge=1)
+    temperature: float = Field(default=1.0, gt=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    top_k: int = Field(default=0, ge=0)
+    min_p: float = Field(default=0.0, ge=0, lt=1)
+    max_turns: int = Field(default=4, ge=1)
+    max_turn_tokens: int = Field(default=64, ge=1)
+    max_episode_tokens: int = Field(default=256, ge=1)
     """Tokens that the policy may sample in one episode."""
-    wall_clock_s: float = Field(600.0, gt=0)
+    wall_clock_s: float = Field(default=600.0, gt=0)
     """A guard against what hangs; in the deterministic mode it is an infrastructure failure."""
-    max_attempts: int = Field(3, ge=1)
+    max_attempts: int = Field(default=3, ge=1)
     """Tries at a slot whose episode failed by no fault of the policy."""
     incomplete_groups: Literal["train", "filter"] = "train"
     """What becomes of a group in which a slot failed for good: train what came, or filter the group."""
     truncation: Literal["negative", "mask", "exclude", "soft_penalty", "resume"] = "negative"
     """What a cut episode is for learning (M105)."""
-    overlong_max_tokens: int | None = Field(None, ge=1)
+    overlong_max_tokens: int | None = Field(default=None, ge=1)
     """Of `soft_penalty` (M87): sampled tokens at which it reaches -1."""
-    overlong_buffer_tokens: int | None = Field(None, ge=1)
+    overlong_buffer_tokens: int | None = Field(default=None, ge=1)
     """Of `soft_penalty`: tokens before that over which it ramps up."""
 
     @model_validator(mode="after")
@@ -70,6 +70,7 @@ class RolloutConfig(StrictConfig):
         overlong = (self.overlong_max_tokens, self.overlong_buffer_tokens)
         if overlong.count(None) != (0 if self.truncation == "soft_penalty" else 2):
             raise ValueError(
-                "truncation 'soft_penalty' needs overlong_max_tokens and overlong_buffer_tokens, and no other takes them"
+                "truncation 'soft_penalty' needs overlong_max_tokens and overlong_buffer_tokens; no other truncation "
+                "takes them"
             )
         return self

@@ -28,9 +28,9 @@ class ToolEnvironmentConfig(StrictConfig):
     """`calculator`, or `package.module:function` of typed Python functions."""
     system_prompt: str = ""
     """Empty: no system turn, unless the model's template adds one."""
-    max_calls: int = Field(4, ge=0)
-    max_result_characters: int = Field(200, ge=16)
-    tool_share: float = Field(0.5, ge=0, le=1)
+    max_calls: int = Field(default=4, ge=0)
+    max_result_characters: int = Field(default=200, ge=16)
+    tool_share: float = Field(default=0.5, ge=0, le=1)
     """Share of demonstrations that call the tool; the others answer directly."""
 
 
@@ -61,7 +61,7 @@ class NumericVerifierConfig(_Weighted):
     """The answer is the same number as the gold one."""
 
     kind: Literal["numeric"] = "numeric"
-    tolerance: float = Field(0.0, ge=0)
+    tolerance: float = Field(default=0.0, ge=0)
     """Relative; 0 compares exactly."""
 
 
@@ -69,7 +69,7 @@ class MathVerifierConfig(_Weighted):
     """The answer is mathematically equal to the gold one (math-verify, in processes that can be killed)."""
 
     kind: Literal["math"] = "math"
-    timeout_s: float = Field(5.0, gt=0)
+    timeout_s: float = Field(default=5.0, gt=0)
 
 
 class FormatVerifierConfig(_Weighted):
@@ -96,7 +96,7 @@ VerifierPartConfig = Annotated[
 class VerifierConfig(StrictConfig):
     """A weighted sum of parts; the raw parts are kept."""
 
-    parts: tuple[VerifierPartConfig, ...] = Field((ExactVerifierConfig(),), min_length=1)
+    parts: tuple[VerifierPartConfig, ...] = Field(default=(ExactVerifierConfig(),), min_length=1)
     answer_form: Literal["marker", "boxed"] = "marker"
     """How the answer stands in the last turn: after `answer_marker`, or in `\\boxed{}`."""
     answer_marker: str = "answer:"

@@ -1,0 +1,97 @@
+"""The learner of a run: one model through all stages, each stage with an optimizer of its own."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rollwright.recipes.config.learning import StageConfig, SupervisedStageConfig
+from rollwright.recipes.config.recipe import RecipeConfig
+from rollwright.record import WeightsManifest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from rollwright.algorithms import Objective
+    from rollwright.batches import StepBatch, UpdateOutcome, UpdatePlan
+    from rollwright.learner.causal_learner import CausalLearner, LearnerSettings
+
+__all__ = ["StagedLearner", "stage_settings"]
+
+
+class StagedLearner:
+    """A `runtime.Learner` whose optimizer is made anew where a stage begins."""
+
+    def __init__(self, model: "PreTrainedModel", settings: "LearnerSettings") -> None:
+        """Start with the settings of the first stage."""
+        from rollwright.learner.causal_learner import make_learner
+
+        self._make = make_learner
+        self._learner: CausalLearner = make_learner(model, settings)
+
+    def begin(self, settings: "LearnerSettings", *, needs: frozenset[str]) -> None:
+        """Begin a stage: a fresh optimizer, and a frozen reference where the objective needs one.
+
+        Args:
+            settings: of the stage.
+            needs: of its objective.
+        """
+        self._learner = self._make(self._learner.model, settings)
+        if "reference" in needs:
+            self._learner.freeze_reference()
+
+    def train(
+        self, batch: "StepBatch", objective: "Objective", *, first_update: int
+    ) -> "Sequence[tuple[UpdatePlan, UpdateOutcome]]":
+        """Make the updates of one step."""
+        return self._learner.train(batch, objective, first_update=first_update).updates
+
+    def manifest(self, *, version: int, update: int) -> WeightsManifest:
+        """Names, shapes and digests of the weights as they stand."""
+        return self._learner.manifest(version=version, update=update)
+
+    def weights(self) -> Mapping[str, object]:
+        """The weights as they stand."""
+        return self._learner.weights()
+
+    def save(self, folder: Path) -> None:
+        """Write weights and training state."""
+        self._learner.save(folder)
+
+    def restore(self, folder: Path) -> None:
+        """Read what `save` wrote; the stage's settings are those given before."""
+        self._learner.restore(folder)
+
+
+def stage_settings(stage: StageConfig, recipe: RecipeConfig) -> "LearnerSettings":
+    """How the batches of a stage become updates."""
+    from rollwright.learner.causal_learner import LearnerSettings
+    from rollwright.learner.models import Precision
+    from rollwright.learner.optimizer import OptimizerSettings, Schedule, ScheduleShape
+
+    learner = recipe.learner
+    if isinstance(stage, SupervisedStageConfig):
+        rate, shape, warmup, steps = stage.learning_rate, stage.schedule, stage.warmup_updates, stage.steps
+        splits = (1, 1)
+    else:
+        rate, shape, warmup, steps = learner.learning_rate, learner.schedule, learner.warmup_updates, recipe.run.steps
+        splits = (learner.num_minibatches, learner.num_epochs)
+    schedule = Schedule(
+        learning_rate=rate,
+        shape=ScheduleShape(shape),
+        warmup_updates=warmup,
+        total_updates=steps * splits[0] * splits[1],
+    )
+    return LearnerSettings(
+        optimizer=OptimizerSettings(
+            schedule=schedule,
+            beta1=learner.adam_beta1,
+            beta2=learner.adam_beta2,
+            epsilon=learner.adam_epsilon,
+            weight_decay=learner.weight_decay,
+            clip_norm=learner.max_grad_norm,
+        ),
+        token_budget=learner.micro_batch_tokens,
+        num_minibatches=splits[0],
+        num_epochs=splits[1],
+        precision=Precision(learner.dtype),
+    )

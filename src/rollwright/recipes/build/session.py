@@ -1,0 +1,164 @@
+"""The parts of one run, joined: what `train`, `resume` and `eval` have in common."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rollwright.evaluation import Evaluation, EvaluationProtocol, evaluate
+from rollwright.evidence import RunFolder
+from rollwright.recipes.build.engine import build_engine
+from rollwright.recipes.build.episodes import Episodes
+from rollwright.recipes.build.learner import StagedLearner, stage_settings
+from rollwright.recipes.build.stages import StageParts, build_stages
+from rollwright.recipes.build.world import World, build_protocol, tool_schemas
+from rollwright.recipes.config.recipe import RecipeConfig
+from rollwright.record import Engine, Group
+from rollwright.rendering import Renderer, load_renderer
+from rollwright.rollout import SystemClock
+from rollwright.runtime.ledger import Ledger, LedgerBalance
+from rollwright.runtime.loop import CheckpointRule, LoopParts
+from rollwright.runtime.observers import Observer
+from rollwright.runtime.parts import GroupCounter
+from rollwright.runtime.shutdown import Shutdown
+from rollwright.runtime.weights import WeightChannel, WeightShelf
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = ["Foundation", "LoopOrder", "lay_foundation", "loop_parts", "make_episodes", "open_engine", "run_evaluation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foundation:
+    """What a run stands on, with its model."""
+
+    recipe: RecipeConfig
+    world: World
+    renderer: Renderer
+    rendering_revision: str
+    protocol: EvaluationProtocol
+    model: "PreTrainedModel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopOrder:
+    """How a loop over a foundation is to be run."""
+
+    folder: RunFolder
+    observer: Observer
+    shutdown: Shutdown
+    version: int
+    """The step after which the foundation's weights stood."""
+    first_group: int
+    balance: LedgerBalance | None
+    stored: Callable[[int], Sequence[Group]] | None
+
+
+def lay_foundation(
+    recipe: RecipeConfig, world: World, tokenizer: Path, make_model: "Callable[[], PreTrainedModel]"
+) -> Foundation:
+    """Load the renderer, make the model, and fix the protocol.
+
+    Args:
+        recipe: as resolved.
+        world: built from it.
+        tokenizer: its folder.
+        make_model: gives the weights to start from.
+    """
+    from rollwright.learner.machine import set_threads
+
+    set_threads(recipe.runtime.threads)
+    renderer = load_renderer(tokenizer)
+    revision = renderer.revision(asyncio.run(tool_schemas(world)))
+    return Foundation(
+        recipe=recipe,
+        world=world,
+        renderer=renderer,
+        rendering_revision=revision,
+        protocol=build_protocol(recipe, world, revision),
+        model=make_model(),
+    )
+
+
+def open_engine(foundation: Foundation, shelf: WeightShelf, *, version: int) -> Engine:
+    """An engine that serves the model's weights as `version` until others are published."""
+    return build_engine(foundation.recipe, foundation.model, shelf.read, version=version)
+
+
+def make_episodes(foundation: Foundation, engine: Engine) -> Episodes:
+    """What runs and scores the episodes of this run."""
+    return Episodes(
+        recipe=foundation.recipe,
+        engine=engine,
+        environment=foundation.world.environment,
+        renderer=foundation.renderer,
+        composition=foundation.world.verifiers.composition,
+        clock=SystemClock(),
+        places=asyncio.Semaphore(foundation.recipe.runtime.concurrency),
+    )
+
+
+async def run_evaluation(foundation: Foundation, episodes: Episodes, counter: GroupCounter, step: int) -> Evaluation:
+    """Run the held-out protocol with the weights that serve."""
+    protocol = foundation.protocol
+    return await evaluate(
+        protocol,
+        step=step,
+        take_group=counter.take,
+        run_episode=lambda attempt: episodes.evaluate(protocol, attempt),
+        score=episodes.score,
+        now=episodes.clock.now,
+    )
+
+
+def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tuple[LoopParts, StagedLearner, Engine]:
+    """Join engine, learner and stages; threads end with `stack`, the engine is the caller's to close.
+
+    Args:
+        foundation: of the run.
+        order: how it is to be run.
+        stack: what it opens is closed with.
+    """
+    recipe = foundation.recipe
+    shelf = WeightShelf()
+    engine = open_engine(foundation, shelf, version=order.version)
+    learner = StagedLearner(foundation.model, stage_settings(recipe.stages[0], recipe))
+    thread = stack.enter_context(ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner"))
+    counter = GroupCounter(order.first_group)
+    episodes = make_episodes(foundation, engine)
+    ledger = Ledger(episodes.clock.now, order.balance)
+    stages = build_stages(
+        StageParts(
+            recipe=recipe,
+            mixture=foundation.world.mixture,
+            episodes=episodes,
+            learner=learner,
+            counter=counter,
+            ledger=ledger,
+            stored=order.stored,
+        )
+    )
+    parts = LoopParts(
+        folder=order.folder,
+        stages=stages,
+        learner=learner,
+        learner_thread=thread,
+        channel=WeightChannel(learner, engine, shelf, thread),
+        counter=counter,
+        ledger=ledger,
+        evaluate=lambda step: run_evaluation(foundation, episodes, counter, step),
+        checkpoints=CheckpointRule(
+            every=recipe.runtime.checkpoint_every,
+            keep=recipe.runtime.keep_checkpoints,
+            keep_every=recipe.runtime.keep_every,
+        ),
+        observer=order.observer,
+        shutdown=order.shutdown,
+        now=episodes.clock.now,
+        success_threshold=recipe.verifier.success_threshold,
+    )
+    return parts, learner, engine

@@ -1,0 +1,102 @@
+"""From the recipe's stages to the loop's."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rollwright.algorithms import supervised
+from rollwright.batches import BatchRules
+from rollwright.recipes.build.environment import demonstrating
+from rollwright.recipes.build.episodes import Episodes
+from rollwright.recipes.build.learner import StagedLearner, stage_settings
+from rollwright.recipes.build.objective import build_objective
+from rollwright.recipes.config.learning import StageConfig, SupervisedStageConfig
+from rollwright.recipes.config.recipe import RecipeConfig
+from rollwright.record import Group, seed_of
+from rollwright.runtime.admission import AdmissionRule
+from rollwright.runtime.demonstrations import DemonstrationCollector, StoredCollector
+from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
+from rollwright.runtime.ledger import Ledger
+from rollwright.runtime.loop import Stage
+from rollwright.runtime.parts import Collector, GroupCounter
+from rollwright.tasks import Mixture, TaskOrder
+
+__all__ = ["StageParts", "build_stages"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageParts:
+    """What the stages of a run share."""
+
+    recipe: RecipeConfig
+    mixture: Mixture
+    episodes: Episodes
+    learner: StagedLearner
+    counter: GroupCounter
+    ledger: Ledger
+    stored: Callable[[int], Sequence[Group]] | None
+    """Batches of a stored run by step, instead of sampling."""
+
+
+def build_stages(parts: StageParts) -> tuple[Stage, ...]:
+    """The stages in order."""
+    return tuple(_stage(stage, parts) for stage in parts.recipe.stages)
+
+
+def _stage(stage: StageConfig, parts: StageParts) -> Stage:
+    recipe = parts.recipe
+    if isinstance(stage, SupervisedStageConfig):
+        objective, steps, kind = supervised(), stage.steps, "supervised"
+        eligible: frozenset[tuple[str, str | None]] = frozenset({("demonstration", None)})
+        rules = BatchRules(max_lag=0)
+    else:
+        objective, steps, kind = build_objective(recipe.objective, recipe.rollout), recipe.run.steps, "rl"
+        eligible = frozenset({("policy", "policy")})
+        rules = BatchRules(max_lag=recipe.runtime.max_lag)
+    settings = stage_settings(stage, recipe)
+    return Stage(
+        name=stage.name,
+        kind=kind,
+        steps=steps,
+        objective=objective,
+        eligible=eligible,
+        rules=rules,
+        collector=partial(_collector, stage, parts),
+        begin=partial(parts.learner.begin, settings, needs=objective.needs),
+        evaluate_every=recipe.evaluation.every if kind == "rl" else 0,
+    )
+
+
+def _collector(stage: StageConfig, parts: StageParts, first_version: int) -> Collector:
+    if parts.stored is not None:
+        return StoredCollector(read=parts.stored, counter=parts.counter, ledger=parts.ledger)
+    recipe = parts.recipe
+    order = TaskOrder(parts.mixture, seed=seed_of(recipe.run.seed, "order", stage.name))
+    if isinstance(stage, SupervisedStageConfig):
+        environment = demonstrating(parts.episodes.environment)
+        return DemonstrationCollector(
+            stage=stage.name,
+            batch_size=stage.batch_size,
+            order=order,
+            counter=parts.counter,
+            run_episode=lambda attempt: parts.episodes.demonstrate(attempt, environment),
+        )
+    rollout = recipe.rollout
+    rules = DispatchRules(
+        stage=stage.name,
+        admission=AdmissionRule(
+            batch_slots=rollout.batch_size, group_size=rollout.group_size, max_lag=recipe.runtime.max_lag
+        ),
+        max_attempts=rollout.max_attempts,
+        concurrency=recipe.runtime.concurrency,
+        incomplete=rollout.incomplete_groups,
+        first_version=first_version,
+    )
+    return Dispatcher(
+        rules,
+        order=order,
+        counter=parts.counter,
+        ledger=parts.ledger,
+        run_episode=parts.episodes.train,
+        score=parts.episodes.score,
+    )

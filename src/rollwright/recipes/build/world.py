@@ -1,0 +1,64 @@
+"""Everything that a run stands on before a token is drawn: tasks, environment, verifiers, rendering, protocol."""
+
+from dataclasses import dataclass
+
+from rollwright.evaluation import EvaluationProtocol
+from rollwright.recipes.build.environment import build_environment
+from rollwright.recipes.build.tasks import build_mixture
+from rollwright.recipes.build.verifiers import BuiltVerifiers, answer_form, build_verifiers
+from rollwright.recipes.config.recipe import RecipeConfig
+from rollwright.record import Environment, Sampling
+from rollwright.tasks import Mixture
+
+__all__ = ["World", "build_protocol", "build_world", "tool_schemas"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What is to be solved, where, and who judges."""
+
+    mixture: Mixture
+    environment: Environment
+    verifiers: BuiltVerifiers
+
+
+def build_world(recipe: RecipeConfig) -> World:
+    """Build what needs no model."""
+    return World(
+        mixture=build_mixture(recipe.tasks, seed=recipe.run.seed),
+        environment=build_environment(recipe.environment, answer_form=answer_form(recipe.verifier)),
+        verifiers=build_verifiers(recipe.verifier),
+    )
+
+
+def build_protocol(recipe: RecipeConfig, world: World, rendering_revision: str) -> EvaluationProtocol:
+    """The held-out protocol of a run.
+
+    Args:
+        recipe: its numbers.
+        world: its tasks, environment and verifiers.
+        rendering_revision: digest of tokenizer, template and tool schemas.
+    """
+    evaluation, rollout = recipe.evaluation, recipe.rollout
+    return EvaluationProtocol(
+        name="held-out",
+        tasks=world.mixture.hold_out(evaluation.tasks, seed=evaluation.seed).tasks,
+        samples=evaluation.samples,
+        sampling=Sampling(temperature=evaluation.temperature, top_p=evaluation.top_p),
+        max_turns=rollout.max_turns,
+        max_turn_tokens=rollout.max_turn_tokens,
+        max_episode_tokens=rollout.max_episode_tokens,
+        environment_revision=world.environment.revision,
+        reward_rule=world.verifiers.composition.revision,
+        rendering_revision=rendering_revision,
+        success_threshold=recipe.verifier.success_threshold,
+        level=recipe.evaluation.level,
+        seed=evaluation.seed,
+    )
+
+
+async def tool_schemas(world: World) -> dict[str, str]:
+    """The tools of an episode, as the first held-out or training task opens it; they are fixed for an environment."""
+    stratum = world.mixture.strata[0]
+    async with world.environment.open(stratum.train[0], seed=0) as episode:
+        return dict(episode.tools)

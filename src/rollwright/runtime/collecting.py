@@ -1,0 +1,52 @@
+"""Sampling without learning: the batches that can be had before the first update."""
+
+import asyncio
+import time
+
+from rollwright.evidence import CommitRows
+from rollwright.runtime.checkpoints import save_checkpoint
+from rollwright.runtime.loop import LoopParts, RunResult, beginning
+from rollwright.runtime.parts import Collector
+
+__all__ = ["collect_only"]
+
+
+async def collect_only(parts: LoopParts) -> RunResult:
+    """Record what the first stage can give before anything is learned: all its demonstrations, or one batch.
+
+    The first weights are saved beside them, so that a later run can learn from the record alone.
+    """
+    began = time.monotonic()
+    stage = parts.stages[0]
+    await asyncio.get_running_loop().run_in_executor(parts.learner_thread, stage.begin)
+    commit = parts.folder.commit(CommitRows(kind="step", step=0), at=parts.now())
+    save_checkpoint(parts.folder, commit, parts.learner, beginning(parts.counter))
+    collector = stage.collector(0)
+    if collector.needs_policy:
+        await parts.channel.publish(version=0, update=0)
+    steps = 1 if collector.needs_policy else stage.steps
+    episodes = tokens = 0
+    async with asyncio.TaskGroup() as background:
+        working = background.create_task(collector.run(), name=f"collector of {stage.name}")
+        for step in range(1, steps + 1):
+            counts = await _record(parts, collector, step)
+            episodes, tokens = episodes + counts[0], tokens + counts[1]
+        working.cancel()
+    return RunResult(
+        steps=steps,
+        seconds=time.monotonic() - began,
+        before=None,
+        after=None,
+        max_mismatch=None,
+        num_action_tokens=tokens,
+        num_episodes=episodes,
+    )
+
+
+async def _record(parts: LoopParts, collector: Collector, step: int) -> tuple[int, int]:
+    collected = await collector.collect(step)
+    members = [m for g in collected.groups for m in g.members]
+    ended = sorted((*members, *collected.others), key=lambda m: m.trajectory_id)
+    rows = CommitRows(kind="step", step=step, trajectories=tuple(ended), ledger=parts.ledger.take_rows())
+    await asyncio.to_thread(parts.folder.commit, rows, at=parts.now())
+    return len(members), sum(m.trajectory.num_action_tokens for m in members)
