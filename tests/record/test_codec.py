@@ -35,6 +35,7 @@ from rollwright.record.codec import (
     encode_verdicts,
 )
 from rollwright.record.run_length import run_length
+from tests.evidence.runs import scored_trajectory
 from tests.record import strategies as s
 from tests.record.strategies import same
 
@@ -119,8 +120,6 @@ def scored(example: ScoredTrajectory, *segments: Segment) -> ScoredTrajectory:
 
 @pytest.fixture
 def example() -> ScoredTrajectory:
-    from tests.evidence.runs import scored_trajectory  # built by hand, not drawn
-
     return scored_trajectory(group_id=1, slot=0)
 
 
