@@ -7,11 +7,15 @@ from hypothesis import strategies as st
 
 from rollwright.algorithms import (
     ObjectiveError,
+    TokenMean,
     center_within_group,
+    check_objective,
+    group_diagnostics,
     group_statistics,
     imitate,
     leave_one_out,
     return_to_go,
+    score_function,
     standardize_within_group,
 )
 from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
@@ -135,6 +139,11 @@ def test_a_singleton_gets_zero_under_every_estimator(estimate):
     # A batch of singletons takes the same path as a singleton among others.
     alone = estimate(credit_inputs([0.7]))
     assert alone.advantages.tolist() == [0.0]
+    # A run of nothing but singletons is refused before it starts, and one singleton is counted.
+    with pytest.raises(ObjectiveError, match="a group of at least 2"):
+        check_objective(score_function("alone", credit=estimate, weights=TokenMean()), group_size=1)
+    counted = {one.name: one.value for one in group_diagnostics(inputs, success_at=1.0)}
+    assert counted["reward/no_baseline_frac"] == 0.5
 
 
 @pytest.mark.case("F32")
@@ -174,8 +183,11 @@ def test_the_std_convention_is_an_option_with_two_named_values():
 @estimators
 def test_one_scored_attempt_among_unscored_ones_gives_no_nan(estimate):
     rewards = [float(reward) for reward in case("F36").input["rewards"]]
-    credit = estimate(credit_inputs(rewards))
+    inputs = credit_inputs(rewards)
+    credit = estimate(inputs)
     assert credit.advantages.tolist() == [0.0] * 8
+    counted = {one.name: one.value for one in group_diagnostics(inputs, success_at=1.0)}
+    assert counted["reward/no_baseline_frac"] == 1.0
     assert credit.untrained == {**dict.fromkeys(range(7), UNSCORED), 7: ZERO_CONTRAST}
 
 

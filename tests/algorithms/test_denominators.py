@@ -1,5 +1,7 @@
 """Denominators: worked weights, closed forms, and the faults that public trainers have had."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -13,10 +15,13 @@ from rollwright.algorithms import (
     SequenceSum,
     TokenMean,
     dr_grpo,
+    loss_terms,
     row_lengths,
+    supervised,
 )
 from rollwright.algorithms.groups import broadcast_to_tokens
 from tests.algorithms.pieces import credit_inputs
+from tests.algorithms.test_ratio_and_clip import streams
 from tests.cases import case, method_fixture
 
 RULES = {
@@ -178,17 +183,20 @@ def test_nothing_is_divided_again_by_the_number_of_pieces():
 
 
 @pytest.mark.case("F06")
-def test_fixed_length_divides_by_the_constant_of_the_recipe():
+def test_fixed_length_divides_by_the_constant_of_the_recipe_at_any_width():
     given_case = case("F06")
-    losses = given_case.input["per_token_loss"]
-    masks = given_case.input["mask"]
-    trained = [
-        [loss for loss, is_action in zip(*pair, strict=True) if is_action] for pair in zip(losses, masks, strict=True)
-    ]
+    losses, masks = given_case.input["per_token_loss"], given_case.input["mask"]
     rule = FixedLength(length=given_case.input["constant"])
-    # No width is an input of the rule: what padding a piece has cannot reach it.
-    assert loss_of(rule, trained) == pytest.approx(given_case.expect["loss"])
-    assert rule.denominator(row_lengths(inputs_of([2, 4]), None)) == 2 * given_case.input["constant"]
+    lengths = [sum(mask) for mask in masks]
+    assert rule.denominator(row_lengths(inputs_of(lengths), None)) == 2 * given_case.input["constant"]
+    objective = replace(supervised(), weights=rule)
+    for width in given_case.input["also_padded_to_widths"]:
+        mask = torch.tensor([row + [0] * (width - len(row)) for row in masks], dtype=torch.bool).flatten()
+        padded = torch.tensor([row + [9.0] * (width - len(row)) for row in losses], dtype=torch.float64).flatten()
+        weights = torch.zeros(len(mask), dtype=torch.float64).masked_scatter(mask, rule(inputs_of(lengths), None))
+        piece = streams([1.0] * len(mask), mask=mask.tolist(), current=-padded)
+        found = loss_terms(objective, replace(piece, token_weights=weights), {})
+        assert float(found.loss) == pytest.approx(given_case.expect["loss"])
 
 
 @pytest.mark.case("F07")

@@ -7,6 +7,7 @@ from rollwright.algorithms import (
     Regularizer,
     TokenMean,
     center_within_group,
+    group_diagnostics,
     grpo,
     kl_k1,
     kl_k2,
@@ -93,6 +94,8 @@ def test_a_dead_group_keeps_its_kl_term_and_has_no_policy_gradient():
     assert float(terms.terms["kl"].detach().sum()) == pytest.approx(given_case.expect["kl_loss_if_kept"])
     # Its gradient is that of the KL term alone.
     assert gradient[gradient != 0].tolist() == pytest.approx([given_case.input["beta"] / 2] * 2)
+    counted = {one.name: one.value for one in group_diagnostics(inputs, success_at=1.0)}
+    assert counted["reward/zero_var_frac"] == 1.0
     assert center_within_group(inputs).untrained == {0: "zero_contrast", 1: "zero_contrast"}
 
 
