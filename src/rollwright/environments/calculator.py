@@ -2,7 +2,7 @@
 
 from rollwright.environments.errors import ToolError
 from rollwright.environments.tools import Tool, tool_of
-from rollwright.tasks import Bounds, ExpressionError, evaluate, number_text
+from rollwright.tasks import EXPRESSIONS_REVISION, Bounds, ExpressionError, evaluate, number_text
 
 __all__ = ["calculator", "calculator_tool"]
 
@@ -22,7 +22,10 @@ def calculator(expression: str) -> str:
 def calculator_tool() -> Tool:
     """The calculator as a tool; its revision covers the bounds."""
     bounds = Bounds()
-    return tool_of(
-        calculator,
-        settings={"characters": bounds.characters, "bits": bounds.bits, "exponent": bounds.exponent},
-    )
+    settings = {
+        "grammar": EXPRESSIONS_REVISION,
+        "characters": bounds.characters,
+        "bits": bounds.bits,
+        "exponent": bounds.exponent,
+    }
+    return tool_of(calculator, settings=settings)

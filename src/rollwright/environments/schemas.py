@@ -23,6 +23,19 @@ _SECTION = re.compile(r"^[A-Z][A-Za-z ]*:\s*$")
 _ENTRY = re.compile(r"^(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 
 
+_IN_WORDS = types.MappingProxyType(
+    {
+        "string": "a string",
+        "integer": "a whole number",
+        "number": "a number",
+        "boolean": "true or false",
+        "null": "null",
+        "array": "a list",
+        "object": "an object",
+    }
+)
+
+
 class ArgumentError(ValueError):
     """Arguments that do not fit a tool; the sentence is shown to the policy."""
 
@@ -145,7 +158,7 @@ def _is_finite(value: float) -> bool:
 def _wanted(schema: Mapping[str, Json]) -> str:
     if "enum" in schema:
         return "one of " + ", ".join(json.dumps(one) for one in cast("Sequence[Json]", schema["enum"]))
-    return f"a {schema.get('type')}"
+    return _IN_WORDS[str(schema["type"])]
 
 
 def _type_schema(hint: object, where: str) -> Mapping[str, Json]:

@@ -11,7 +11,7 @@ from rollwright.tasks.arithmetic import (
     gold_of,
 )
 from rollwright.tasks.errors import ExpressionError, TaskError
-from rollwright.tasks.expressions import Bounds, evaluate, number_text
+from rollwright.tasks.expressions import EXPRESSIONS_REVISION, Bounds, evaluate, number_text
 from rollwright.tasks.gym import GymEntry, GymGenerator, gym_entries, gym_source, gym_version
 from rollwright.tasks.jsonl import jsonl_source, read_jsonl
 from rollwright.tasks.mixture import HeldOut, Mixture, Stratum, stratum_of
@@ -33,6 +33,7 @@ from rollwright.tasks.source import HELD_OUT_SHARE, SplitSizes, TaskSource, fill
 __all__ = [
     "EASY",
     "ERROR",
+    "EXPRESSIONS_REVISION",
     "HARD",
     "HELD_OUT",
     "HELD_OUT_SHARE",

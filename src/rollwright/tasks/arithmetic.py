@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from rollwright.record import Message, digest, seed_of
 from rollwright.tasks.errors import ExpressionError, TaskError
-from rollwright.tasks.expressions import evaluate, number_text
+from rollwright.tasks.expressions import EXPRESSIONS_REVISION, evaluate, number_text
 from rollwright.tasks.gym import GymEntry, GymGenerator, gym_entries, gym_version
 from rollwright.tasks.mixture import Stratum
 from rollwright.tasks.payload import Payload
@@ -58,7 +58,7 @@ def arithmetic_strata(sizes: SplitSizes, *, shares: ArithmeticShares, seed: int)
     total = sum(weights.values())
     if total <= 0 or min(weights.values()) < 0:
         raise TaskError(f"the shares of the slices are {weights}; they must be at least 0 and not all 0")
-    revision = f"arithmetic:{digest([_BUILDER, gym_version(), seed])[:16]}"
+    revision = f"arithmetic:{digest([_BUILDER, EXPRESSIONS_REVISION, gym_version(), seed])[:16]}"
     strata: list[Stratum] = []
     train, held_out = sizes.train, sizes.held_out
     for name, weight in weights.items():

@@ -14,7 +14,10 @@ from types import MappingProxyType
 
 from rollwright.tasks.errors import ExpressionError
 
-__all__ = ["Bounds", "evaluate", "number_text"]
+__all__ = ["EXPRESSIONS_REVISION", "Bounds", "evaluate", "number_text"]
+
+EXPRESSIONS_REVISION = 1
+"""Of the grammar and of how values are written: what depends on them carries it in its own revision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,16 +84,10 @@ def payload_of(task: Task) -> Payload:
     Raises:
         TaskError: where the payload is not one that `make_task` wrote.
     """
-    loaded = read_json(task.payload)
-    if not isinstance(loaded, Mapping):
-        raise TaskError(f"task {task.task_id}: the payload is not a JSON object")
-    answer, info, question = loaded.get("answer"), loaded.get("info"), loaded.get("question")
-    messages = (
-        (Message(role="user", text=question),) if isinstance(question, str) else parse_messages(loaded.get("messages"))
-    )
-    if not isinstance(answer, str) or not isinstance(info, Mapping):
-        raise TaskError(f"task {task.task_id}: the payload needs `answer` (text) and `info` (a map)")
-    return Payload(messages=messages, answer=answer, info=info)
+    try:
+        return _read(task.payload)
+    except ValueError as error:
+        raise TaskError(f"the payload of task {task.task_id} cannot be read: {error}") from error
 
 
 def question_key(payload: Payload) -> str:
@@ -122,6 +116,18 @@ def read_json(text: str) -> Json:
         ValueError: where the text is no JSON.
     """
     return cast("Json", json.loads(text, parse_constant=_refuse_constant))
+
+
+def _read(text: str) -> Payload:
+    loaded = read_json(text)
+    if not isinstance(loaded, Mapping):
+        raise TaskError("it is not a JSON object")
+    answer, info, question = loaded.get("answer"), loaded.get("info"), loaded.get("question")
+    if not isinstance(answer, str) or not isinstance(info, Mapping):
+        raise TaskError("it needs `answer` (text) and `info` (a map)")
+    if isinstance(question, str):
+        return Payload(messages=(Message(role="user", text=question),), answer=answer, info=info)
+    return Payload(messages=parse_messages(loaded.get("messages")), answer=answer, info=info)
 
 
 def _refuse_constant(name: str) -> NoReturn:
