@@ -1,0 +1,31 @@
+"""Engines: token ids in; token ids, log-probabilities and policy versions out. One back-end a file or folder.
+
+The light engines are here; `rollwright.engines.embedded` needs torch and is imported by name.
+"""
+
+from rollwright.engines.errors import (
+    DeterminismError,
+    EngineError,
+    EngineLostError,
+    UnsupportedModelError,
+    WeightsRefusedError,
+)
+from rollwright.engines.played import PlayedEngine
+from rollwright.engines.recorder import RecordedChunk, RecordingEngine
+from rollwright.engines.scripted import Reply, ReplyFn, ScoreFn, ScriptedEngine, replies_in_order
+
+__all__ = [
+    "DeterminismError",
+    "EngineError",
+    "EngineLostError",
+    "PlayedEngine",
+    "RecordedChunk",
+    "RecordingEngine",
+    "Reply",
+    "ReplyFn",
+    "ScoreFn",
+    "ScriptedEngine",
+    "UnsupportedModelError",
+    "WeightsRefusedError",
+    "replies_in_order",
+]

@@ -1,0 +1,1 @@
+"""The embedded engine: a causal LM of `transformers` on this machine, by torch."""

@@ -1,0 +1,88 @@
+"""What the decode loop asks of a model: caches at numbered places, and logits."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["Logits", "PrefillRow", "Runner", "StagedWeights"]
+
+Logits = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PrefillRow:
+    """Tokens to be written behind what a place holds."""
+
+    place: int
+    start: int
+    """Position of the first of them."""
+    token_ids: NDArray[np.int32]
+
+
+class StagedWeights(Protocol):
+    """A complete set of weights in the runner's own layout, not yet serving."""
+
+    @property
+    def num_bytes(self) -> int:
+        """What it holds in memory."""
+        ...
+
+
+class Runner(Protocol):
+    """A model with one cache a place. Not thread-safe: the decode thread alone calls it."""
+
+    @property
+    def vocab(self) -> int:
+        """Number of token ids."""
+        ...
+
+    @property
+    def num_places(self) -> int:
+        """Caches that hold a context each."""
+        ...
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Tokens a place can hold."""
+        ...
+
+    @property
+    def can_copy_prefix(self) -> bool:
+        """Whether `copy_prefix` and a start below what a place holds are possible."""
+        ...
+
+    def prefill(self, rows: Sequence[PrefillRow]) -> Logits:
+        """Write tokens; (n, V) logits behind the last token of each row."""
+        ...
+
+    def decode(self, token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
+        """Write one token at each of the first n places; position −1 leaves a place alone. (n, V) logits."""
+        ...
+
+    def score(self, token_ids: NDArray[np.int32], score_from: int) -> Iterator[Logits]:
+        """Logits that tokens `score_from`… were drawn from, in pieces, beside all places."""
+        ...
+
+    def copy_prefix(self, source: int, target: int, num_tokens: int) -> None:
+        """Copy the first positions of one place to another."""
+        ...
+
+    def exchange(self, first: int, second: int) -> None:
+        """Exchange what two places hold."""
+        ...
+
+    def scrub(self, place: int) -> None:
+        """Forget all numbers of a place, so that none that is not finite outlives its row."""
+        ...
+
+    def stage(self, tensors: Mapping[str, Tensor]) -> StagedWeights:
+        """Lay out new weights beside those that serve."""
+        ...
+
+    def install(self, staged: StagedWeights) -> None:
+        """Serve staged weights; what the places hold is of the old ones."""
+        ...

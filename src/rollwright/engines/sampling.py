@@ -1,0 +1,163 @@
+"""From logits to a token: temperature, top-k, top-p, min-p, and the log-probability of what was really sampled from.
+
+The order is fixed: logits are divided by the temperature and normalised; top-k keeps the k most probable tokens; top-p
+the smallest set of the most probable that holds this share of what top-k left; min-p those at least this share as
+probable as the best. Equal probabilities are taken in id order. What is left is normalised again. Temperature 0 is
+greedy: the most probable token, the lowest id on a tie, with log-probability 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollwright.engines.draws import invert
+from rollwright.record import Sampling
+
+__all__ = ["Drawn", "SamplingRows", "distribution", "draw", "score", "support"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SamplingRows:
+    """The sampling of many rows, one entry a row."""
+
+    temperature: Floats
+    top_p: Floats
+    top_k: NDArray[np.int64]
+    min_p: Floats
+
+    @classmethod
+    def of(cls, samplings: Sequence[Sampling]) -> "SamplingRows":
+        """The rows of these samplings, in order."""
+        return cls(
+            temperature=np.array([one.temperature for one in samplings], dtype=np.float64),
+            top_p=np.array([one.top_p for one in samplings], dtype=np.float64),
+            top_k=np.array([one.top_k for one in samplings], dtype=np.int64),
+            min_p=np.array([one.min_p for one in samplings], dtype=np.float64),
+        )
+
+    def take(self, rows: NDArray[np.intp]) -> "SamplingRows":
+        """The entries of some rows."""
+        return SamplingRows(
+            temperature=self.temperature[rows], top_p=self.top_p[rows], top_k=self.top_k[rows], min_p=self.min_p[rows]
+        )
+
+    def truncated(self) -> NDArray[np.intp]:
+        """The rows in which some tokens may be cut."""
+        return np.flatnonzero((self.top_p < 1) | (self.top_k > 0) | (self.min_p > 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Drawn:
+    """One token a row."""
+
+    token_ids: NDArray[np.int64]
+    logprobs: Floats
+    """Nats, under the distribution that was sampled from; NaN where the logits were not finite: nothing was drawn."""
+
+
+def support(probabilities: Floats, rows: SamplingRows) -> NDArray[np.bool_]:
+    """Which tokens top-k, top-p and min-p leave.
+
+    Args:
+        probabilities: (n, V) float64 after temperature.
+        rows: of the same n rows.
+
+    Returns:
+        (n, V), at least one True in each row.
+    """
+    size = probabilities.shape[1]
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    ordered = np.take_along_axis(probabilities, order, axis=1)
+    limit = np.where(rows.top_k > 0, rows.top_k, size)
+    ordered[np.arange(size)[None, :] >= limit[:, None]] = 0.0
+    mass_before = ordered.cumsum(axis=1) - ordered
+    kept = ordered > 0
+    kept &= (mass_before < (rows.top_p * ordered.sum(axis=1))[:, None]) | (rows.top_p >= 1)[:, None]
+    kept &= ordered >= (rows.min_p * ordered[:, 0])[:, None]
+    kept[:, 0] = True
+    found = np.zeros_like(kept)
+    np.put_along_axis(found, order, kept, axis=1)
+    return found
+
+
+def distribution(logits: NDArray[np.float32], rows: SamplingRows) -> Floats:
+    """Log-probabilities that tokens are drawn from.
+
+    Args:
+        logits: (n, V) float32.
+        rows: of the same n rows.
+
+    Returns:
+        (n, V) float64 nats, −inf for what cannot be drawn; all NaN in a row whose logits were not finite.
+    """
+    scaled, weights = _weights(logits, rows)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scores = np.where(weights > 0, scaled - np.log(weights.sum(axis=1))[:, None], -np.inf)
+    scores[np.isnan(scaled).any(axis=1)] = np.nan
+    greedy = np.flatnonzero(rows.temperature == 0)
+    for row in greedy[~np.isnan(scores[greedy]).any(axis=1)]:
+        best = int(logits[row].argmax())
+        scores[row] = -np.inf
+        scores[row, best] = 0.0
+    return scores
+
+
+def draw(logits: NDArray[np.float32], rows: SamplingRows, draws: Floats) -> Drawn:
+    """Draw one token a row.
+
+    Args:
+        logits: (n, V) float32.
+        rows: of the same n rows.
+        draws: (n,) uniform numbers in [0, 1).
+
+    Returns:
+        The tokens and their log-probabilities.
+    """
+    scaled, weights = _weights(logits, rows)
+    totals = weights.sum(axis=1)
+    is_broken = ~np.isfinite(totals)
+    if is_broken.any():
+        weights[is_broken] = 1.0
+    places = np.arange(len(logits))
+    tokens = invert(weights / totals[:, None], draws)
+    logprobs = scaled[places, tokens] - np.log(totals)
+    greedy = np.flatnonzero(rows.temperature == 0)
+    if len(greedy):
+        tokens[greedy] = logits[greedy].argmax(axis=1)
+        logprobs[greedy] = 0.0
+    logprobs[is_broken] = np.nan
+    return Drawn(token_ids=tokens.astype(np.int64), logprobs=logprobs)
+
+
+def score(logits: NDArray[np.float32], token_ids: NDArray[np.integer], sampling: Sampling) -> Floats:
+    """Log-probabilities of given tokens under one sampling.
+
+    Args:
+        logits: (n, V) float32; row i is what token i was drawn from.
+        token_ids: (n,) the tokens.
+        sampling: of all rows.
+
+    Returns:
+        (n,) float64 nats; −inf for a token that this sampling cannot draw.
+    """
+    rows = SamplingRows.of([sampling] * len(token_ids))
+    return distribution(logits, rows)[np.arange(len(token_ids)), token_ids]
+
+
+def _weights(logits: NDArray[np.float32], rows: SamplingRows) -> tuple[Floats, Floats]:
+    """Shifted, scaled logits with maximum 0, and their exponentials, 0 where cut."""
+    scaled = logits.astype(np.float64)
+    if (rows.temperature != 1).any():
+        scaled /= np.where(rows.temperature > 0, rows.temperature, 1.0)[:, None]
+    with np.errstate(invalid="ignore"):
+        scaled -= scaled.max(axis=1, keepdims=True)
+        weights = np.exp(scaled)
+    cut = rows.truncated()
+    if len(cut):
+        probabilities = weights[cut] / weights[cut].sum(axis=1, keepdims=True)
+        weights[cut] = np.where(support(probabilities, rows.take(cut)), weights[cut], 0.0)
+    return scaled, weights
