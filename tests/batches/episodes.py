@@ -2,15 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rollwright.algorithms.objective import Objective
 from rollwright.batches import BatchRules, UpdateOutcome, UpdatePlan
 from rollwright.record import (
+    GradingError,
     Group,
+    Origin,
     Purpose,
+    Runs,
     Sampling,
+    Scope,
     ScoredTrajectory,
     Segment,
     Span,
@@ -24,8 +30,8 @@ from rollwright.record import (
 )
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-POLICY = frozenset({("policy", "policy")})
-DEMONSTRATION = frozenset({("demonstration", None)})
+POLICY: frozenset[tuple[str, str | None]] = frozenset({("policy", "policy")})
+DEMONSTRATION: frozenset[tuple[str, str | None]] = frozenset({("demonstration", None)})
 ON_POLICY = BatchRules(max_lag=0)
 
 
@@ -37,7 +43,7 @@ class Forest:
 
     def add(
         self,
-        origin,
+        origin: Origin,
         tokens: int | Sequence[int],
         *,
         after: int | None = -1,
@@ -47,16 +53,17 @@ class Forest:
         scores: Sequence[float] | None = None,
         context: int = 0,
         turn: int = 0,
-        **fields,
+        **fields: Any,
     ) -> int:
         """Add a segment of so many tokens, or of these ids; `after=None` opens a context. Returns its number."""
         number = len(self.segments)
         parent = None if after is None or not number else number - 1 if after == -1 else after
         start = 0 if parent is None else self.segments[parent].start + self.segments[parent].num_tokens
         numbers = [100 * number + i for i in range(tokens)] if isinstance(tokens, int) else list(tokens)
+        more: dict[str, Any] = {"actor": "agent", **fields}
         if origin in ("policy", "teacher"):
             given = [-0.1 * (i + 1) for i in range(len(numbers))] if scores is None else scores
-            fields |= {
+            more |= {
                 "behavior_logprobs": logprobs(given),
                 "policy": policy,
                 "policy_version": version,
@@ -72,13 +79,13 @@ class Forest:
                 origin=origin,
                 turn=turn,
                 token_ids=ids(numbers),
-                **{"actor": "agent", **fields},
+                **more,
             )
         )
         return number
 
 
-def chat(*parts: tuple[str, int], version: int = 0) -> tuple[Segment, ...]:
+def chat(*parts: tuple[Origin, int], version: int = 0) -> tuple[Segment, ...]:
     """One context of (origin, number of tokens) parts."""
     forest = Forest()
     for origin, tokens in parts:
@@ -102,8 +109,28 @@ def episode(
     verdicts: Sequence[Verdict] = (),
     turn_rewards: Sequence[Verdict] = (),
     source: str = "arithmetic",
-    **fields,
+    **fields: Any,
 ) -> ScoredTrajectory:
+    more: dict[str, Any] = {
+        "environment": "calculator",
+        "environment_revision": "e1",
+        "sandbox_profile": None,
+        "reset_seed": 1,
+        "initial_state_hash": None,
+        "rendering_revision": "r1",
+        "lineage": None,
+        "parent_trajectory_id": None,
+        "failure_class": None,
+        "failure_cause": None,
+        "tool_calls": (),
+        "artifacts": {},
+        "started_at": NOW,
+        "ended_at": NOW,
+        "queue_s": 0.0,
+        "sampling_s": 0.0,
+        "tools_s": 0.0,
+        **fields,
+    }
     trajectory = Trajectory(
         trajectory_id=trajectory_id_of(purpose, group, slot, attempt),
         purpose=purpose,
@@ -115,26 +142,7 @@ def episode(
         segments=tuple(segments),
         terminal_reason=reason,
         turn_rewards=tuple(turn_rewards),
-        **{
-            "environment": "calculator",
-            "environment_revision": "e1",
-            "sandbox_profile": None,
-            "reset_seed": 1,
-            "initial_state_hash": None,
-            "rendering_revision": "r1",
-            "lineage": None,
-            "parent_trajectory_id": None,
-            "failure_class": None,
-            "failure_cause": None,
-            "tool_calls": (),
-            "artifacts": {},
-            "started_at": NOW,
-            "ended_at": NOW,
-            "queue_s": 0.0,
-            "sampling_s": 0.0,
-            "tools_s": 0.0,
-            **fields,
-        },
+        **more,
     )
     return ScoredTrajectory(
         trajectory=trajectory,
@@ -151,7 +159,9 @@ def group(*members: ScoredTrajectory, size: int | None = None) -> Group:
     return Group(group_id=first.group_id, task=first.task, size=size or len(members), members=members)
 
 
-def verdict_on(name: str, segment: int, value: float | str, *, scope="segment", tokens: int = 0, **fields) -> Verdict:
+def verdict_on(
+    name: str, segment: int, value: float | GradingError, *, scope: Scope = "segment", tokens: int = 0, **fields: Any
+) -> Verdict:
     return Verdict(
         trajectory_id=name,
         verifier=fields.pop("verifier", "judge"),
@@ -163,13 +173,19 @@ def verdict_on(name: str, segment: int, value: float | str, *, scope="segment", 
     )
 
 
+def numbers(stored: Runs | NDArray[Any] | None) -> NDArray[Any]:
+    """The values of a receipt's column, which must be there."""
+    assert stored is not None
+    return stored.expand() if isinstance(stored, Runs) else stored
+
+
 def trained(plan: UpdatePlan) -> np.ndarray:
     """(T,) bool: trained tokens of the update's rows."""
     chosen = np.isin(np.arange(len(plan.batch.rows)), plan.rows)
     return plan.batch.action_mask & np.repeat(chosen, np.diff(plan.batch.row_offsets))
 
 
-def outcome_of(plan: UpdatePlan, objective: Objective, **changes) -> UpdateOutcome:
+def outcome_of(plan: UpdatePlan, objective: Objective, **changes: Any) -> UpdateOutcome:
     """A learner at unchanged weights: proximal is behavior (-1 for what nobody sampled), ratio 1, nothing cut."""
     mask = trained(plan)
     scored = np.where(np.isnan(plan.batch.behavior), np.float32(-1), plan.batch.behavior)
@@ -178,7 +194,7 @@ def outcome_of(plan: UpdatePlan, objective: Objective, **changes) -> UpdateOutco
         objective.component: -plan.token_weights[objective.component] * plan.batch.advantages,
         **{r.component: 0.5 * plan.token_weights[r.component] for r in objective.regularizers},
     }
-    given = {
+    given: dict[str, Any] = {
         "update": plan.update,
         "proximal": np.where(mask, scored, nan),
         "current": None,

@@ -4,6 +4,7 @@ from hypothesis import given
 
 from rollwright.algorithms.presets import rloo
 from rollwright.batches import action_mask, plan_step, sampled_mask, tool_mask, value_mask
+from rollwright.record import Origin
 from tests.batches.episodes import ON_POLICY, POLICY, Forest, chat, episode, group
 from tests.batches.strategies import steps
 from tests.cases import case
@@ -27,17 +28,19 @@ def test_the_sampled_stop_token_is_trained_and_nothing_after_it():
 
 @pytest.mark.case("F29")
 def test_every_sampled_turn_is_trained_not_only_the_last():
-    names = {"user": "user", "model": "policy", "tool": "tool"}
+    names: dict[str, Origin] = {"user": "user", "model": "policy", "tool": "tool"}
     kinds = case("F29").input["kinds"]
-    path = chat(*((names[kind], 1) for kind in kinds))
-    assert bits(action_mask(path, POLICY)) == case("F29").expect["loss_mask"]
+    forest = Forest()
+    for kind in kinds:
+        forest.add(names[kind], 1)
+    assert bits(action_mask(forest.segments, POLICY)) == case("F29").expect["loss_mask"]
 
 
 @pytest.mark.case("F19")
 def test_headers_and_blocks_of_the_template_are_not_trained():
     given_case = case("F19")
     ids, spans = given_case.input["ids"], given_case.input["spans"]
-    origins = {
+    origins: dict[str, Origin] = {
         "user_turn": "user", "assistant_header": "template", "empty_think_block_from_template": "template",
         "sampled": "policy", "separator_after_close": "template",
     }  # fmt: skip

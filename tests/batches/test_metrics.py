@@ -63,7 +63,7 @@ def test_entropy_is_a_mean_over_trained_tokens_only():
     found = numbers(groups, entropy=np.asarray(entropy, np.float32), proximal=proximal, current=current)
     assert found["entropy/full"] == pytest.approx(given_case.expect["entropy_token_mean"])
     assert found["policy/kl_beh"] == pytest.approx(given_case.expect["kl_token_mean"], rel=1e-6)
-    assert found["entropy/sampled"] > 0
+    assert (found["entropy/sampled"] or 0) > 0
 
 
 @pytest.mark.case("F28")

@@ -42,7 +42,7 @@ def row_weights(plan) -> list[list[float]]:
 
 
 # An independent reading of contracts section 4: a loop over tokens, no tensors.
-def weights_by_hand(batch, rows, rule) -> dict[tuple[int, int], float]:
+def weights_by_hand(batch, rows, rule: object) -> dict[tuple[int, int], float]:
     """(row, token) to weight."""
     lengths, groups = {}, {}
     tokens = []
@@ -68,7 +68,7 @@ def weights_by_hand(batch, rows, rule) -> dict[tuple[int, int], float]:
                 out[r, t] = 1 / b
             case PromptMean(within="response"):
                 out[r, t] = 1 / (p * len(g) * lengths[r])
-            case PromptMean():
+            case _:
                 out[r, t] = 1 / (p * sum(lengths[x] for x in g))
     return out
 

@@ -119,7 +119,7 @@ def _row_rewards(
     members: Sequence[ScoredTrajectory], branches: Sequence[Branch], rules: BatchRules, lags: Sequence[int]
 ) -> NDArray[np.float64]:
     """(R,) what credit compares; NaN where a row is outside its group's statistics."""
-    shared = [_shared_segments(branches, member) for member in range(len(members))]
+    shared = _shared_segments(branches, len(members))
     rewards = np.full(len(branches), np.nan, np.float64)
     for index, branch in enumerate(branches):
         if not (is_stale(lags[branch.member], rules) and rules.stale_reward == "drop"):
@@ -127,14 +127,14 @@ def _row_rewards(
     return rewards
 
 
-def _shared_segments(branches: Sequence[Branch], member: int) -> frozenset[int]:
-    seen: set[int] = set()
-    shared: set[int] = set()
+def _shared_segments(branches: Sequence[Branch], num_members: int) -> list[frozenset[int]]:
+    """Of each member, the segments that stand in more than one row."""
+    seen: list[set[int]] = [set() for _ in range(num_members)]
+    shared: list[set[int]] = [set() for _ in range(num_members)]
     for branch in branches:
-        if branch.member == member:
-            shared |= seen.intersection(branch.segments)
-            seen |= set(branch.segments)
-    return frozenset(shared)
+        shared[branch.member] |= seen[branch.member].intersection(branch.segments)
+        seen[branch.member] |= set(branch.segments)
+    return [frozenset(segments) for segments in shared]
 
 
 def _source_index(members: Sequence[ScoredTrajectory], branches: Sequence[Branch]) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from rollwright.algorithms.objective import Objective
 from rollwright.batches.layout import BatchRow, StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.batches.updates import components_of
 from rollwright.record import EligibleRow, Flag, Receipt, Runs, Segment
-from rollwright.record.run_length import run_length
+from rollwright.record.run_length import run_lengths
 
 __all__ = ["eligible_rows", "receipts_of"]
 
@@ -106,12 +106,15 @@ def _main_receipts(
     plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], applied: _Applied, component: str
 ) -> list[Receipt]:
     batch = plan.batch
-    advantages = batch.advantages.astype(np.float32)
-    flags = _flags(batch, outcome, applied, entries)
+    spans = [(entry.start, entry.stop) for entry in entries]
+    advantages = run_lengths(batch.advantages.astype(np.float32), spans)
+    weights = run_lengths(plan.token_weights[component], spans)
+    flags = run_lengths(_flags(batch, outcome, applied, entries), spans)
+    corrections = _corrections(outcome, applied, spans)
     log_ratios = _log_ratios(batch, outcome)
     losses = outcome.token_losses.get(component)
     receipts: list[Receipt] = []
-    for entry in entries:
+    for index, entry in enumerate(entries):
         is_scored = _is_scored(batch.rows[entry.row], entry)
         kept = applied.kept[entry.tokens]
         receipts.append(
@@ -127,10 +130,10 @@ def _main_receipts(
                 num_eligible=int(batch.acts[entry.tokens].sum()),
                 num_kept=int(kept.sum()),
                 untrained_reason=_main_reason(batch, entry, applied),
-                advantage=run_length(advantages[entry.tokens]),
-                token_weight=run_length(plan.token_weights[component][entry.tokens]),
-                correction=_corrections(outcome, entry, applied),
-                flags=run_length(flags[entry.tokens]),
+                advantage=advantages[index],
+                token_weight=weights[index],
+                correction=corrections[index],
+                flags=flags[index],
                 proximal_logprobs=_stream(outcome.proximal, entry, is_scored=is_scored),
                 current_logprobs=_stream(outcome.current, entry, is_scored=is_scored),
                 reference_logprobs=_stream(outcome.reference, entry, is_scored=is_scored),
@@ -151,6 +154,7 @@ def _regularizer_receipts(
 ) -> list[Receipt]:
     """A regularizer acts on all trained tokens; it has no advantage, and so no influence."""
     batch = plan.batch
+    weights = run_lengths(plan.token_weights[component], [(entry.start, entry.stop) for entry in entries])
     losses = outcome.token_losses.get(component)
     return [
         Receipt(
@@ -166,7 +170,7 @@ def _regularizer_receipts(
             num_kept=int(applied.trained[entry.tokens].sum()) if outcome.is_applied else 0,
             untrained_reason=_withheld_reason(batch.rows[entry.row], entry),
             advantage=None,
-            token_weight=run_length(plan.token_weights[component][entry.tokens]),
+            token_weight=weights[index],
             correction=None,
             flags=None,
             proximal_logprobs=None,
@@ -174,7 +178,7 @@ def _regularizer_receipts(
             loss=0.0 if losses is None else float(losses[entry.tokens].sum()),
             influence=0.0,
         )
-        for entry in entries
+        for index, entry in enumerate(entries)
     ]
 
 
@@ -192,10 +196,10 @@ def _flags(
     return flags
 
 
-def _corrections(outcome: UpdateOutcome, entry: _Entry, applied: _Applied) -> Runs | None:
+def _corrections(outcome: UpdateOutcome, applied: _Applied, spans: Sequence[tuple[int, int]]) -> Sequence[Runs | None]:
     if outcome.correction is None:
-        return None
-    return run_length(np.where(applied.trained[entry.tokens], outcome.correction[entry.tokens], np.float32(1)))
+        return [None] * len(spans)
+    return run_lengths(np.where(applied.trained, outcome.correction, np.float32(1)), spans)
 
 
 def _withheld_reason(row: BatchRow, entry: _Entry) -> str | None:
