@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -171,7 +172,8 @@ def test_a_planted_fault_is_found(tmp_path, fault):
 def shorter_logprobs(tables: Tables) -> None:
     segments = tables["segments"]
     index = segments.column_names.index("behavior_logprobs")
-    values = [v if v is None else v[:-1] for v in segments.column(index).to_pylist()]
+    lists = cast("list[list[float] | None]", segments.column(index).to_pylist())
+    values = [v if v is None else v[:-1] for v in lists]
     field = segments.schema.field(index)
     tables["segments"] = segments.set_column(index, field, pa.array(values, type=field.type))
 
@@ -179,7 +181,7 @@ def shorter_logprobs(tables: Tables) -> None:
 def more_tokens_than_counted(tables: Tables) -> None:
     segments = tables["segments"]
     index = segments.column_names.index("token_ids")
-    values = [[*v, 1] for v in segments.column(index).to_pylist()]
+    values = [[*v, 1] for v in cast("list[list[int]]", segments.column(index).to_pylist())]
     field = segments.schema.field(index)
     tables["segments"] = segments.set_column(index, field, pa.array(values, type=field.type))
 

@@ -71,8 +71,7 @@ def test_the_mask_follows_provenance_not_the_role(run):
         """SELECT origin, any_value(action_loss_mask), any_value(tool_result_token_mask) FROM segments
            WHERE trajectory_id = 't000000-00-0' AND segment > 0 GROUP BY origin ORDER BY origin""",
     ).rows
-    assert found[0][0] == "policy"
-    assert set(found[0][1]) == {True}
+    assert found[0] in (("policy", [True] * 3, [False] * 3), ("policy", [True] * 2, [False] * 2))
     assert found[1] == ("tool", [False, False], [True, True])
 
 

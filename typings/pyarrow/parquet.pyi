@@ -3,8 +3,18 @@ from collections.abc import Mapping, Sequence
 
 from pyarrow import BufferOutputStream, BufferReader, Schema, Table
 
+class ColumnChunkMetaData:
+    path_in_schema: str
+    encodings: tuple[str, ...]
+    compression: str
+
+class RowGroupMetaData:
+    num_columns: int
+    def column(self, i: int) -> ColumnChunkMetaData: ...
+
 class FileMetaData:
     num_rows: int
+    def row_group(self, i: int) -> RowGroupMetaData: ...
     metadata: Mapping[bytes, bytes] | None
 
 class ParquetFile:

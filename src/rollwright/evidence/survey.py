@@ -205,4 +205,4 @@ TERMINAL_REASONS: dict[str, tuple[str, ...]] = {
     "sandbox_crash_or_infrastructure_loss": ("infrastructure_failure",),
     "safety_stop": ("safety_stop",),
 }
-"""The survey's reasons for an episode to end, to ours; `aborted` and `superseded` are ours besides, and never trained."""
+"""The survey's reasons for an episode to end, to ours; `aborted` and `superseded` come besides, never trained."""
