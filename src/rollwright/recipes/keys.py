@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_origin
+from typing import cast, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from rollwright.recipes.aliases import key_called
 from rollwright.recipes.config.shapes import is_list, item_of, kind_of, sections_of
 
-__all__ = ["Located", "dotted_keys", "fields_at", "locate", "nearest_key"]
+__all__ = ["Located", "closest", "dotted_keys", "fields_at", "locate", "nearest_key"]
 
 ANY_PLACE = "*"
 """Stands for a place of a list in `dotted_keys`."""
@@ -86,6 +86,7 @@ def locate(config: type[BaseModel], location: Sequence[int | str]) -> Located:
         else:
             if get_origin(here) is dict:
                 written.append(str(part))
+                field = FieldInfo.from_annotation(cast("type[object]", get_args(here)[1]))
             here = None
     return Located(key=".".join(written), section=section, field=field)
 
@@ -111,9 +112,9 @@ def nearest_key(config: type[BaseModel], wrong: str) -> str | None:
         (meant if meant in keys else None)
         or (names.get(last) if last not in _ANYWHERE else None)
         or _called(names, keys, last)
-        or _closest(meant, keys, 0.75)
-        or names.get(_closest(last, tuple(k.rpartition(".")[2] for k in keys if k.startswith(section)), 0.6) or "")
-        or names.get(_closest(last, tuple(names), 0.7) or "")
+        or closest(meant, keys, 0.75)
+        or names.get(closest(last, tuple(k.rpartition(".")[2] for k in keys if k.startswith(section)), 0.6) or "")
+        or names.get(closest(last, tuple(names), 0.7) or "")
         or next((key for name, key in names.items() if last in _abbreviations(name)), None)
     )
     return None if near is None else _with_places(near, places)
@@ -128,7 +129,8 @@ def _called(names: dict[str, str], keys: Sequence[str], last: str) -> str | None
     return near if near is not None and ANY_PLACE in near else ours if ours in keys else None
 
 
-def _closest(word: str, words: Sequence[str], cutoff: float) -> str | None:
+def closest(word: str, words: Sequence[str], cutoff: float) -> str | None:
+    """The word spelled most like `word`, if one is at least `cutoff` alike."""
     found = difflib.get_close_matches(word, words, n=1, cutoff=cutoff)
     return found[0] if found else None
 

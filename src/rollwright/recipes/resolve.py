@@ -1,23 +1,41 @@
 """From a preset or a file, and what the command line sets, to one frozen recipe with the origin of each value."""
 
-import difflib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import tomlkit
 from pydantic import ValidationError
 
 from rollwright.recipes.config import RecipeConfig
 from rollwright.recipes.errors import RecipeError
-from rollwright.recipes.keys import nearest_key
+from rollwright.recipes.flat import Plain, Tree, flatten
+from rollwright.recipes.keys import closest, dotted_keys, nearest_key
+from rollwright.recipes.lines import line_of, lines_of
+from rollwright.recipes.sentences import problems_of
+from rollwright.recipes.settings import apply_setting, expand_kinds, read_settings
+from rollwright.recipes.unread import unread_keys
 
-__all__ = ["Resolved", "preset_names", "preset_text", "recipe_toml", "resolve", "resolve_text"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Resolved",
+    "preset_names",
+    "preset_text",
+    "recipe_from_tree",
+    "recipe_toml",
+    "resolve",
+    "resolve_text",
+]
+
+SCHEMA_VERSION = 1
+"""Of the keys of a recipe and what they mean; a stored recipe of another one is refused."""
 
 _PRESETS = resources.files("rollwright.recipes") / "presets"
+_VERSION_KEY = "schema_version"
+_COMMAND_LINE = "command line"
+_DEFAULT = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +45,18 @@ class Resolved:
     recipe: RecipeConfig
     origins: Mapping[str, str]
     """Dotted key to where its value comes from: `default`, `preset NAME`, `file PATH` or `command line`."""
+
+    def values(self) -> dict[str, Plain]:
+        """Every dotted key with its value, in the order of the sections."""
+        return dict(flatten(_dump(self.recipe)))
+
+    def label_of(self, key: str) -> str | None:
+        """Evidence label of a value that the recipe wrote; None for a default and for what the command line set."""
+        if self.origins.get(key, _DEFAULT) in (_DEFAULT, _COMMAND_LINE):
+            return None
+        labels = self.recipe.run.labels
+        around = [k for k in labels if _covers(k, key)]
+        return labels[max(around, key=len)].partition(":")[0] if around else self.recipe.run.evidence_label
 
 
 def preset_names() -> tuple[str, ...]:
@@ -41,8 +71,8 @@ def preset_text(name: str) -> str:
         RecipeError: when there is none of that name.
     """
     if name not in preset_names():
-        near = difflib.get_close_matches(name, preset_names(), n=1, cutoff=0.4)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        near = closest(name, preset_names(), 0.4)
+        hint = f" Did you mean {near}?" if near else ""
         raise RecipeError(
             f"no recipe {name!r}; there are {', '.join(preset_names())}, or give the path of a .toml file.{hint}"
         )
@@ -57,121 +87,146 @@ def resolve(recipe: str, settings: Sequence[str] = ()) -> Resolved:
         settings: each `dotted.key=value`; values are TOML, and bare words are text.
 
     Raises:
-        RecipeError: saying which key is wrong, what was given and what is allowed.
+        RecipeError: saying which keys are wrong, what was given and what is allowed.
     """
-    if recipe.endswith(".toml") or "/" in recipe:
-        path = Path(recipe)
-        if not path.is_file():
-            raise RecipeError(
-                f"no file {recipe}; give a .toml file that exists, or one of {', '.join(preset_names())}."
-            )
-        return resolve_text(path.read_text(encoding="utf-8"), origin=f"file {path.name}", settings=settings)
-    return resolve_text(preset_text(recipe), origin=f"preset {recipe}", settings=settings)
+    if not recipe.endswith(".toml") and "/" not in recipe:
+        return resolve_text(preset_text(recipe), origin=f"preset {recipe}", settings=settings)
+    path = Path(recipe)
+    if not path.is_file():
+        raise RecipeError(f"no file {recipe}; give a .toml file that exists, or one of {', '.join(preset_names())}.")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{recipe} is not text in UTF-8: {error.reason} at byte {error.start}.") from error
+    return resolve_text(text, origin=f"file {path.name}", settings=settings)
 
 
 def resolve_text(text: str, *, origin: str, settings: Sequence[str] = ()) -> Resolved:
-    """Resolve the text of a recipe; see `resolve`."""
-    try:
-        tree: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{origin} is not TOML: {error}.") from error
-    written: dict[str, str] = dict.fromkeys(_leaves(tree), origin)
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key.strip():
-            raise RecipeError(f"--set takes key=value, such as learner.learning_rate=1e-3; it was given {setting!r}.")
-        _assign(tree, key.strip(), _value_of(value))
-        written = {k: v for k, v in written.items() if k in _leaves(tree)}
-        written |= {k: "command line" for k in _leaves(tree) if k == key or k.startswith(f"{key}.")}
-    try:
-        config = RecipeConfig.model_validate(tree)
-    except ValidationError as error:
-        raise RecipeError(_sentence(error)) from error
-    full = config.model_dump(mode="json", exclude_none=True)
-    return Resolved(recipe=config, origins={key: _origin(key, written) for key in _leaves(full)})
+    """Resolve the text of a recipe; see `resolve`.
+
+    Args:
+        text: TOML.
+        origin: what to call it: `preset NAME`, `file NAME`, `run NAME`.
+        settings: of the command line.
+    """
+    draft = _Draft(text, origin)
+    for setting in read_settings(settings):
+        draft.set(apply_setting(RecipeConfig, draft.tree, setting))
+    recipe = draft.validated()
+    unread = tuple(unread_keys(recipe, dict(flatten(draft.tree))))
+    refused = [u for u in unread if draft.origins[u.key] == _COMMAND_LINE or not draft.is_set(u.decided_by)]
+    if refused:
+        raise RecipeError.of([f"nothing reads {u.key} unless {u.because}{draft.at(u.key)}." for u in refused])
+    for key in (u.key for u in unread):
+        # The command line switched off what would have read it: back to its default, so that nothing is ignored.
+        draft.drop(key)
+    recipe = draft.validated() if unread else recipe
+    _check_labels(recipe)
+    full = dict(flatten(_dump(recipe)))
+    return Resolved(recipe=recipe, origins={key: draft.origins.get(key, _DEFAULT) for key in full})
 
 
 def recipe_toml(config: RecipeConfig) -> str:
-    """The recipe as resolved, as TOML that resolves to itself."""
-    return tomlkit.dumps(config.model_dump(mode="json", exclude_none=True))
+    """The recipe as resolved, every value written out, as TOML that resolves to itself."""
+    return tomlkit.dumps({_VERSION_KEY: SCHEMA_VERSION, **_dump(config)})
 
 
-def _origin(key: str, written: Mapping[str, str]) -> str:
-    short = key.removesuffix(".kind")
-    return written.get(key) or written.get(short) or "default"
+def recipe_from_tree(tree: Mapping[str, Plain], where: Callable[[str], str] = lambda key: "") -> RecipeConfig:
+    """The recipe that a tree of sections is.
 
+    Args:
+        tree: sections by name.
+        where: gives for a dotted key where it is written, or nothing.
 
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> tuple[str, ...]:
-    keys: list[str] = []
-    for name, value in tree.items():
-        path = f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            keys += _leaves(value, f"{path}.") or [path]
-        elif isinstance(value, list | tuple) and value and all(isinstance(v, Mapping) for v in value):
-            for index, item in enumerate(value):
-                keys += _leaves(item, f"{path}.{index}.")
-        else:
-            keys.append(path)
-    return tuple(keys)
-
-
-def _value_of(text: str) -> Any:  # noqa: ANN401 - TOML values are of several types
+    Raises:
+        RecipeError: with a sentence for each key that is wrong.
+    """
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
+        return RecipeConfig.model_validate(tree)
+    except ValidationError as error:
+        raise RecipeError.of(problems_of(error, RecipeConfig, where)) from error
 
 
-def _assign(tree: dict[str, Any], key: str, value: Any) -> None:  # noqa: ANN401
-    *path, last = key.split(".")
-    node: Any = tree
-    for place, part in enumerate(path):
-        here = ".".join(path[: place + 1])
-        if isinstance(node, list):
-            node = node[_index(node, part, here)]
-        else:
-            if isinstance(node.get(part), str):
-                node[part] = {"kind": node[part]}
-            node = node.setdefault(part, {})
-        if not isinstance(node, dict | list):
-            raise RecipeError(f"--set {key}: {here} is a value, not a section; it has no keys below it.")
-    if isinstance(node, list):
-        node[_index(node, last, key)] = value
-    elif last == "kind" and node.get("kind") != value:
-        # Another kind has other keys: what the preset said for the old one does not carry over.
-        node.clear()
-        node["kind"] = value
-    else:
-        node[last] = value
+class _Draft:
+    """A recipe on its way: its tree, and who wrote which key."""
+
+    def __init__(self, text: str, origin: str) -> None:
+        self._origin = origin
+        try:
+            self.tree: Tree = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise RecipeError(f"{origin} is not TOML: {error}.") from error
+        self._lines = lines_of(text)
+        _check_version(self.tree.pop(_VERSION_KEY, SCHEMA_VERSION), origin)
+        expand_kinds(RecipeConfig, self.tree)
+        self.origins = {key: origin for key, _ in flatten(self.tree)}
+        self._set: list[str] = []
+
+    def set(self, key: str) -> None:
+        """Note that the command line wrote `key` into the tree."""
+        expand_kinds(RecipeConfig, self.tree)
+        self._set.append(key)
+        leaves = [leaf for leaf, _ in flatten(self.tree)]
+        kept = {leaf: self.origins[leaf] for leaf in leaves if leaf in self.origins}
+        self.origins = kept | {leaf: _COMMAND_LINE for leaf in leaves if _covers(key, leaf)}
+
+    def is_set(self, key: str) -> bool:
+        """True where the command line had a hand in `key`."""
+        return any(_covers(key, done) or _covers(done, key) for done in self._set)
+
+    def drop(self, key: str) -> None:
+        """Take back a value of the text."""
+        section, _, name = key.rpartition(".")
+        node = self.tree[section]
+        assert isinstance(node, dict), "keys that may go unread lie in sections"
+        del node[name], self.origins[key]
+
+    def at(self, key: str) -> str:
+        """Where `key` is written, in parentheses."""
+        return f" ({self.where(key)})" if self.where(key) else ""
+
+    def where(self, key: str) -> str:
+        """Where `key` is written; empty for what nobody wrote."""
+        if any(_covers(done, key) for done in self._set):
+            return "--set"
+        line = line_of(key, self._lines)
+        return "" if line is None else f"line {line} of {self._origin}"
+
+    def validated(self) -> RecipeConfig:
+        """The recipe.
+
+        Raises:
+            RecipeError: with a sentence for each key that is wrong.
+        """
+        return recipe_from_tree(self.tree, self.where)
 
 
-def _index(items: list[Any], part: str, key: str) -> int:
-    names = [item.get("name", item.get("kind")) for item in items if isinstance(item, dict)]
-    if part in names:
-        return names.index(part)
-    if part.isdigit() and int(part) < len(items):
-        return int(part)
-    raise RecipeError(
-        f"--set {key}: no item {part!r}; there are {', '.join(map(str, names))}, or 0 to {len(items) - 1}."
-    )
+def _check_version(version: object, origin: str) -> None:
+    if version != SCHEMA_VERSION:
+        raise RecipeError(
+            f"{origin} is written in schema_version {version!r} of recipes; this rollwright reads {SCHEMA_VERSION}. "
+            "Use the version that wrote it (the run's manifest.json names its commit), or write the recipe anew from "
+            "`rollwright recipe show`."
+        )
 
 
-def _sentence(error: ValidationError) -> str:
-    sentences: list[str] = []
-    for problem in error.errors():
-        tags = {"grpo", "dr_grpo", "dapo", "rloo", "reinforce", "fresh", "local", "packaged", "arithmetic", "jsonl"}
-        tags |= {"reasoning_gym", "tool", "custom", "exact", "numeric", "math", "format", "supervised", "rl"}
-        path = [str(p) for i, p in enumerate(problem["loc"]) if not (i and p in tags)]
-        key = ".".join(path)
-        message = problem["msg"].removeprefix("Value error, ")
-        match problem["type"]:
-            case "extra_forbidden":
-                near = nearest_key(RecipeConfig, key)
-                hint = f"did you mean {near}?" if near else "`rollwright recipe show NAME` prints all keys."
-                sentences.append(f"unknown key {key}; {hint}")
-            case "missing":
-                sentences.append(f"{key} is missing; it has no default.")
-            case _:
-                given = "" if isinstance(problem["input"], dict | RecipeConfig) else f", not {problem['input']!r}"
-                sentences.append(f"{key + ': ' if key else ''}{message}{given}.")
-    return " ".join(s[0].upper() + s[1:] if i else s for i, s in enumerate(sentences))
+def _check_labels(recipe: RecipeConfig) -> None:
+    keys = dotted_keys(RecipeConfig)
+    for key, label in recipe.run.labels.items():
+        places = ".".join("*" if part.isdigit() else part for part in key.split("."))
+        if not any(_covers(places, known) for known in keys):
+            near = nearest_key(RecipeConfig, key)
+            raise RecipeError(f"run.labels names {key}, which is no key{f'; did you mean {near}?' if near else '.'}")
+        if label.partition(":")[0] not in ("D", "C", "I", "U"):
+            raise RecipeError(
+                f"run.labels gives {key} the label {label!r}; it begins with D (disclosed), C (confirmed), "
+                "I (inferred) or U (unknown), and behind a colon stands the source."
+            )
+
+
+def _dump(config: RecipeConfig) -> dict[str, Plain]:
+    return config.model_dump(mode="json", exclude_none=True)
+
+
+def _covers(section: str, key: str) -> bool:
+    return key == section or key.startswith(f"{section}.")

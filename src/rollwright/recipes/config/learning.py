@@ -1,10 +1,12 @@
 """The learner, the stages and the loop around them."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from rollwright.recipes.config.strict import StrictConfig
+from rollwright.recipes.flat import Plain, flatten
 
 __all__ = [
     "EvaluationConfig",
@@ -27,9 +29,16 @@ class RunConfig(StrictConfig):
     steps: int = Field(default=60, ge=1)
     """Steps (batches) of the RL stage."""
     evidence_label: Literal["D", "C", "I", "U"] = "I"
-    """Of the values in this recipe that the table `labels` does not name."""
+    """Of the values written in this recipe that `labels` does not name: D disclosed by its source, C confirmed in a
+    released artifact, I inferred or chosen here, U unknown."""
     labels: dict[str, str] = {}
-    """Dotted key to its evidence label and source."""
+    """Dotted key, or a section's name, to a label and behind a colon where it comes from: `D: arXiv:2503.20783`."""
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _dotted(cls, labels: Any) -> Any:  # noqa: ANN401 - pydantic hands over what the person wrote
+        """Keys need no quotes: a table in a table is a dotted key."""
+        return dict(flatten(cast("Mapping[str, Plain]", labels))) if isinstance(labels, Mapping) else labels
 
 
 class LearnerConfig(StrictConfig):
@@ -79,8 +88,8 @@ StageConfig = Annotated[SupervisedStageConfig | RlStageConfig, Field(discriminat
 class RuntimeConfig(StrictConfig):
     """The loop."""
 
-    max_lag: int = Field(default=0, ge=0, le=0)
-    """Steps that a trained token may be old. 0: synchronous. Larger lags are not built yet."""
+    max_lag: int = Field(default=0, ge=0)
+    """Steps that a trained token may be old. 0: synchronous."""
     concurrency: int = Field(default=64, ge=1)
     """Episodes that run at once."""
     checkpoint_every: int = Field(default=1, ge=1)
@@ -91,6 +100,13 @@ class RuntimeConfig(StrictConfig):
     """Steps; checkpoints at multiples of it are kept too. 0: none."""
     threads: int = Field(default=2, ge=1)
     """Of torch, for engine and learner, which take turns; recorded."""
+
+    @field_validator("max_lag")
+    @classmethod
+    def _is_synchronous(cls, value: int) -> int:
+        if value:
+            raise ValueError(f"larger lags than 0 (synchronous training) are not built yet; {value} was given")
+        return value
 
 
 class EvaluationConfig(StrictConfig):

@@ -42,6 +42,8 @@ class GrpoConfig(_ClippedConfig):
     ddof: int = Field(default=1, ge=0, le=1)
     """Of the standard deviation."""
     std_epsilon: float = Field(default=1e-6, ge=0)
+    reward_scaling: Literal["group_std"] = "group_std"
+    """What a centred reward is divided by; fixed by the kind, and written out where recipes differ."""
 
 
 class DrGrpoConfig(_ClippedConfig):
@@ -49,6 +51,7 @@ class DrGrpoConfig(_ClippedConfig):
 
     kind: Literal["dr_grpo"] = "dr_grpo"
     denominator: DenominatorName = "token_mean"
+    reward_scaling: Literal["none"] = "none"
 
 
 class DapoConfig(_ClippedConfig):
@@ -58,12 +61,14 @@ class DapoConfig(_ClippedConfig):
     clip_high: float = Field(default=0.28, gt=0)
     ddof: int = Field(default=1, ge=0, le=1)
     std_epsilon: float = Field(default=1e-6, ge=0)
+    reward_scaling: Literal["group_std"] = "group_std"
 
 
 class RlooConfig(_ObjectiveConfig):
     """Reward minus the mean of the other attempts; plain policy gradient (M03)."""
 
     kind: Literal["rloo"] = "rloo"
+    reward_scaling: Literal["none"] = "none"
 
 
 class ReinforceConfig(_ObjectiveConfig):
@@ -71,6 +76,7 @@ class ReinforceConfig(_ObjectiveConfig):
 
     kind: Literal["reinforce"] = "reinforce"
     baseline: float = 0.0
+    reward_scaling: Literal["none"] = "none"
 
 
 ObjectiveConfig = Annotated[

@@ -1,0 +1,95 @@
+"""The recipe of a stored run beside the defaults of this version: what would mean another experiment today."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rollwright.evidence import RunFolder
+from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.flat import Node, Plain, Tree, flatten
+from rollwright.recipes.resolve import recipe_from_tree, resolve_text
+
+__all__ = ["ChangedDefault", "changed_defaults", "refuse_changed_defaults"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedDefault:
+    """A value that nobody wrote, and that this version would choose otherwise."""
+
+    key: str
+    stored: Plain
+    """None: the version that stored it had no such key."""
+    now: Plain
+    """None: this version has no such key here."""
+
+
+def refuse_changed_defaults(run: Path) -> None:
+    """Stop before a run goes on under a version whose defaults have changed; the run itself keeps its own values.
+
+    Raises:
+        RecipeError: naming each default that has changed.
+        EvidenceError: when there is no run, or one of another schema.
+    """
+    folder = RunFolder.open(run)
+    origins = {value.key: value.origin for value in folder.manifest.configuration}
+    resolve_text(folder.recipe_toml, origin=f"run {run.name}")
+    changed = changed_defaults(folder.recipe_toml, origins)
+    if changed:
+        listed = "; ".join(f"{c.key} was {_shown(c.stored)} and is {_shown(c.now)} now" for c in changed)
+        raise RecipeError(
+            f"defaults have changed since {run} began: {listed}. The run keeps the values that it began with; "
+            "--accept-changes goes on."
+        )
+
+
+def changed_defaults(text: str, origins: Mapping[str, str]) -> tuple[ChangedDefault, ...]:
+    """Where what a person wrote would resolve to something else today.
+
+    Args:
+        text: a stored recipe, every value written out.
+        origins: of each value, as the run's manifest has them.
+
+    Returns:
+        By key.
+
+    Raises:
+        RecipeError: when what was written is no recipe any more.
+    """
+    tree: Tree = tomllib.loads(text)
+    tree.pop("schema_version", None)
+    stored = dict(flatten(tree))
+    now = dict(flatten(recipe_from_tree(_written(tree, "", origins)).model_dump(mode="json", exclude_none=True)))
+    return tuple(
+        ChangedDefault(key=key, stored=stored.get(key), now=now.get(key))
+        for key in sorted(stored.keys() | now.keys())
+        if stored.get(key) != now.get(key)
+    )
+
+
+def _written(tree: Tree, prefix: str, origins: Mapping[str, str]) -> Tree:
+    """The part of a resolved tree that a person wrote; a list in which nothing was written is left out."""
+    kept: Tree = {}
+    for name, node in tree.items():
+        path = f"{prefix}{name}"
+        if isinstance(node, dict):
+            inner = _written(node, f"{path}.", origins)
+            if inner:
+                kept[name] = inner
+        elif isinstance(node, list) and node and isinstance(node[0], dict):
+            if any(origin != "default" for key, origin in origins.items() if key.startswith(f"{path}.")):
+                kept[name] = [_item(item, f"{path}.{place}.", origins) for place, item in enumerate(node)]
+        elif origins.get(path, "default") != "default":
+            kept[name] = node
+    return kept
+
+
+def _item(item: Node, prefix: str, origins: Mapping[str, str]) -> Node:
+    """An item keeps what identifies it, whoever wrote that."""
+    if not isinstance(item, dict):
+        return item
+    return {name: item[name] for name in ("kind", "name") if name in item} | _written(item, prefix, origins)
+
+
+def _shown(value: Plain) -> str:
+    return "absent" if value is None else repr(value)
