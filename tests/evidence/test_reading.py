@@ -98,6 +98,20 @@ def test_turn_rewards_of_the_environment_stay_apart_from_verdicts(tmp_path):
     assert same(StoredRun(path).trajectories([base.trajectory_id]), (made,))
 
 
+def test_what_the_environment_paid_is_stored_once_where_a_scorer_repeats_it(tmp_path):
+    path = written_run(tmp_path / "run", steps=0)
+    base = scored_trajectory(group_id=0, slot=0)
+    paid = Verdict(
+        trajectory_id=base.trajectory_id, verifier="calculator", revision="env-1", scope="turn", outcome=0.25
+    )
+    trajectory = dataclasses.replace(base.trajectory, turn_rewards=(paid,))
+    repeated = dataclasses.replace(base, trajectory=trajectory, verdicts=(paid, *base.verdicts))
+    with RunFolder.open(path, "write") as folder:
+        folder.commit(CommitRows(kind="step", step=1, trajectories=[repeated]), at=START)
+    [back] = StoredRun(path).trajectories([base.trajectory_id])
+    assert same(back, dataclasses.replace(repeated, verdicts=base.verdicts))
+
+
 def test_what_the_run_does_not_have_is_named(tmp_path):
     stored = StoredRun(written_run(tmp_path / "run"))
     with pytest.raises(EvidenceError, match="no step 9; it has steps 0 to 2"):

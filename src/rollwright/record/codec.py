@@ -121,7 +121,9 @@ def encode_trajectories(trajectories: Sequence[ScoredTrajectory]) -> EncodedTraj
             for key in sorted(s.tensors)
         ]
         rows[TOOL_CALLS.name] += [(c.call_id, name, *_CALL_FIELDS(c)) for c in trajectory.tool_calls]
-        rows[VERDICTS.name] += [_verdict_row(0, v) for v in (*trajectory.turn_rewards, *scored.verdicts)]
+        # What the environment paid is stored once, also where a scorer repeats it among its verdicts.
+        said = [v for v in scored.verdicts if v not in trajectory.turn_rewards]
+        rows[VERDICTS.name] += [_verdict_row(0, v) for v in (*trajectory.turn_rewards, *said)]
     rows[TASKS.name] = [(t.task_id, t.source, t.revision, t.split, t.payload) for t in tasks.values()]
     parts = (TRAJECTORIES, SEGMENTS, TENSORS, TOOL_CALLS, VERDICTS, TASKS)
     return EncodedTrajectories(tables={t.name: encode_rows(t, rows[t.name]) for t in parts}, blobs=blobs)
