@@ -23,7 +23,7 @@ class ThreadedVerifier:
 
     def __init__(self, verifier: Verifier) -> None:
         self._verifier = verifier
-        self._running: set[threading.Thread] = set()
+        self._left: set[threading.Thread] = set()
 
     @property
     def name(self) -> str:
@@ -47,10 +47,11 @@ class ThreadedVerifier:
 
     async def verify(self, submissions: Sequence[Submission]) -> Sequence[Verdict]:
         """Judge in a thread; when this call is cancelled, at a deadline too, the thread is left behind."""
-        self._running = {thread for thread in self._running if thread.is_alive()}
-        if len(self._running) >= _MAX_LEFT_BEHIND:
-            raise RuntimeError(f"{len(self._running)} calls of verifier {self.name} have not come back")
+        self._left = {thread for thread in self._left if thread.is_alive()}
+        if len(self._left) >= _MAX_LEFT_BEHIND:
+            raise RuntimeError(f"{len(self._left)} calls of verifier {self.name} have not come back")
         answer: Future[Sequence[Verdict]] = Future()
+        answer.set_running_or_notify_cancel()  # From here on nobody can cancel it, so the thread may always answer.
 
         def work() -> None:
             try:
@@ -59,9 +60,12 @@ class ThreadedVerifier:
                 answer.set_exception(error)
 
         thread = threading.Thread(target=work, name=f"verify {self.name}", daemon=True)
-        self._running.add(thread)
         thread.start()
-        return await asyncio.wrap_future(answer)
+        try:
+            return await asyncio.wrap_future(answer)
+        except asyncio.CancelledError:
+            self._left.add(thread)
+            raise
 
 
 async def _verify(verifier: Verifier, submissions: Sequence[Submission]) -> Sequence[Verdict]:
