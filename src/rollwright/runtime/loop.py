@@ -18,7 +18,15 @@ from datetime import datetime
 from typing import Literal, TypeVar
 
 from rollwright.algorithms import Objective
-from rollwright.batches import BatchRules, UpdateOutcome, UpdatePlan, plan_step, receipts_of, update_metrics
+from rollwright.batches import (
+    BatchRules,
+    UpdateOutcome,
+    UpdatePlan,
+    batch_metrics,
+    plan_step,
+    receipts_of,
+    update_metrics,
+)
 from rollwright.evaluation import Evaluation
 from rollwright.evidence import Checkpoint, Commit, CommitRows, RunFolder
 from rollwright.record import Metric, Receipt, ScoredTrajectory
@@ -229,7 +237,7 @@ class Loop:
         )
         outcome = self._parts.learner.train(batch, stage.objective, first_update=self._at.update + 1)
         receipts: list[Receipt] = []
-        metrics: list[Metric] = []
+        metrics: list[Metric] = [*batch_metrics(batch, now=self._parts.now())]
         for plan, update in outcome:
             receipts += receipts_of(plan, update, stage.objective)
             metrics += update_metrics(plan, update, stage.objective, now=self._parts.now())
@@ -295,7 +303,7 @@ class Loop:
         at = self._at
         rewards = [float(m.outcome) for m in members if not isinstance(m.outcome, str)]
         tokens = sum(m.trajectory.num_action_tokens for m in members)
-        mismatch = latest(learned.metrics, "mismatch/logp_abs_max")
+        mismatch = _latest(learned.metrics, "mismatch/logp_abs", "max")
         if mismatch is not None:
             self._mismatch = max(mismatch, self._mismatch or 0.0)
         self._tokens += tokens
@@ -314,8 +322,8 @@ class Loop:
             num_action_tokens=tokens,
             loss=last.loss,
             grad_norm=last.grad_norm,
-            entropy=latest(learned.metrics, "entropy/full"),
-            lag=int(latest(learned.metrics, "stale/lag_max") or 0),
+            entropy=_latest(learned.metrics, "entropy/full"),
+            lag=int(_latest(learned.metrics, "stale/lag", "max") or 0),
             mismatch=mismatch,
             seconds=seconds,
             collect_s=clock.collect_s,
@@ -328,9 +336,9 @@ class Loop:
         )
 
 
-def latest(metrics: Sequence[Metric], name: str) -> float | None:
-    """The last value of an unlabelled or policy metric of this name; None where it is undefined."""
-    return next((m.value for m in reversed(metrics) if m.name == name), None)
+def _latest(metrics: Sequence[Metric], name: str, stat: str | None = None) -> float | None:
+    """The last value of a metric of this name and statistic; None where it is undefined."""
+    return next((m.value for m in reversed(metrics) if m.name == name and m.labels.get("stat") == stat), None)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

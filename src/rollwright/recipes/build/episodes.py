@@ -85,7 +85,7 @@ class Episodes:
         return tuple(
             ScoredTrajectory(
                 trajectory=trajectory,
-                verdicts=(*trajectory.turn_rewards, *score.verdicts),
+                verdicts=score.verdicts,
                 outcome=score.outcome,
                 reward_rule=score.reward_rule,
                 reward_components=score.reward_components,

@@ -16,6 +16,7 @@ from rollwright.algorithms import (
     TokenMean,
     WeightFn,
     center_within_group,
+    check_objective,
     clipped,
     exclude_truncated,
     kl_k1,
@@ -49,6 +50,7 @@ def build_objective(config: ObjectiveConfig, rollout: RolloutConfig) -> Objectiv
     objective = _composition(config)
     objective = replace(objective, credit=_under_truncation(objective.credit, rollout))
     if config.kl_coefficient == 0:
+        check_objective(objective, group_size=rollout.group_size)
         return objective
     estimators = {"k1": kl_k1, "k2": kl_k2, "k3": kl_k3, "k3+": kl_k3_plus}
     term = Regularizer(
@@ -57,7 +59,9 @@ def build_objective(config: ObjectiveConfig, rollout: RolloutConfig) -> Objectiv
         per_token=estimators[config.kl_estimator],
         weights=_weights(config),
     )
-    return with_regularizer(objective, term, needs=frozenset({"reference"}))
+    objective = with_regularizer(objective, term, needs=frozenset({"reference"}))
+    check_objective(objective, group_size=rollout.group_size)
+    return objective
 
 
 def _composition(config: ObjectiveConfig) -> Objective:
