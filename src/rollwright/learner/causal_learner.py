@@ -7,7 +7,7 @@ Blocking by design: the runtime calls it in a thread of its own. It holds no clo
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from rollwright.algorithms.composition import loss_terms
+from rollwright.algorithms.composition import LossTerms, loss_terms
 from rollwright.algorithms.objective import Objective, TokenStreams
 from rollwright.batches import (
     MicroBatch,
@@ -37,6 +37,7 @@ from rollwright.learner.models import Precision
 from rollwright.learner.optimizer import Optimizer, OptimizerSettings, make_optimizer
 from rollwright.learner.outcome import CompletedUpdate, StepOutcome, StreamScores, TokenLedger, UpdateFacts
 from rollwright.learner.ranks import own_share, sum_gradients
+from rollwright.learner.shares import Shares, shares_of
 from rollwright.learner.state import (
     LearnerCounters,
     LearnerState,
@@ -172,7 +173,8 @@ class CausalLearner:
 
     def score(self, batch: StepBatch) -> StreamScores:
         """Score the trained tokens of a batch under the weights as they stand; changes nothing."""
-        return self._score(self.scorer, batch)
+        shares = [Shares(trained=own_share(plan), quiet=replace(plan, rows=())) for plan in self._bare_plans(batch)]
+        return self._score(self.scorer, batch, shares)
 
     def _refuse_unmet_needs(self, batch: StepBatch, objective: Objective) -> None:
         if "values" in objective.needs:
@@ -192,35 +194,47 @@ class CausalLearner:
 
     def _with_frozen_streams(self, batch: StepBatch, objective: Objective) -> StepBatch:
         """The batch with the streams that no update of this step may change, made before the first one."""
-        num_updates = self.settings.num_minibatches * self.settings.num_epochs
         counts_kept = any(weights.counting == "kept" for _, weights in components_of(objective))
-        wants_proximal = "proximal" in objective.needs and (num_updates > 1 or counts_kept)
-        if wants_proximal and "proximal" not in batch.scores:
-            batch = with_score(batch, "proximal", self._score(self.scorer, batch).logprobs)
-        if "reference" in objective.needs and "reference" not in batch.scores and self.reference is not None:
-            batch = with_score(batch, "reference", self._score(self.reference, batch).logprobs)
+        scorers: dict[str, Scorer] = {}
+        if "proximal" in objective.needs and (counts_kept or not self._makes_one_update):
+            scorers["proximal"] = self.scorer
+        if "reference" in objective.needs and self.reference is not None:
+            scorers["reference"] = self.reference
+        for name in sorted(scorers.keys() - batch.scores.keys()):
+            # Cut as the updates will be: the first update then has a ratio of 1 to the last bit.
+            shares = [shares_of(plan, objective) for plan in self._bare_plans(batch)]
+            batch = with_score(batch, name, self._score(scorers[name], batch, shares).logprobs)
         return batch
 
-    def _score(self, scorer: Scorer, batch: StepBatch) -> StreamScores:
+    def _bare_plans(self, batch: StepBatch) -> list[UpdatePlan]:
+        """The rows of each update, without weights."""
+        parts = minibatches(batch, self.settings.num_minibatches)
+        return [
+            UpdatePlan(batch=batch, update=0, rows=rows, token_weights={}, weight_sums={}, denominators={})
+            for rows in parts
+        ]
+
+    def _score(self, scorer: Scorer, batch: StepBatch, shares: Sequence[Shares]) -> StreamScores:
         ledger = TokenLedger(len(batch.token_ids))
         with deterministic(self.device), torch.no_grad():
-            # Cut as the updates will be: the first update then has a ratio of 1 to the last bit.
-            for rows in minibatches(batch, self.settings.num_minibatches):
-                plan = UpdatePlan(batch=batch, update=0, rows=rows, token_weights={}, weight_sums={}, denominators={})
-                for micro in self._pieces(plan):
+            for share in shares:
+                for micro in (*self._cut(share.trained), *self._cut(share.quiet)):
                     places = micro.action_mask.nonzero().squeeze(1)
                     ledger.put_scores(micro.token_index[places], scorer.score(micro, places))
         ledger.merge(self.device)
         return ledger.stream_scores()
 
-    def _pieces(self, plan: UpdatePlan) -> tuple[MicroBatch, ...]:
-        """This rank's micro-batches; each has a trained token."""
-        return cut(own_share(plan), token_budget=self.settings.token_budget, device=self.device)
+    def _cut(self, plan: UpdatePlan) -> tuple[MicroBatch, ...]:
+        return cut(plan, token_budget=self.settings.token_budget, device=self.device)
 
     def _update(self, plan: UpdatePlan, objective: Objective) -> UpdateOutcome:
         ledger = TokenLedger(len(plan.batch.token_ids), tuple(name for name, _ in components_of(objective)))
-        for micro in self._pieces(plan):
-            self._backward(micro, objective, ledger)
+        share = shares_of(plan, objective)
+        for micro in self._cut(share.trained):
+            self._terms(micro, objective, ledger).loss.backward()
+        with torch.no_grad():
+            for micro in self._cut(share.quiet):
+                self._terms(micro, objective, ledger)
         ledger.merge(self.device)
         sum_gradients(tuple(self.optimizer.parameters.values()))
         facts = self._step_weights(plan, ledger)
@@ -234,14 +248,14 @@ class CausalLearner:
     def _makes_one_update(self) -> bool:
         return self.settings.num_minibatches * self.settings.num_epochs == 1
 
-    def _backward(self, micro: MicroBatch, objective: Objective, ledger: TokenLedger) -> None:
-        """Add the gradient of a piece."""
+    def _terms(self, micro: MicroBatch, objective: Objective, ledger: TokenLedger) -> LossTerms:
+        """The loss of a piece, with what it says of each token written down."""
         places = micro.action_mask.nonzero().squeeze(1)
         scores = self.scorer.score(micro, places)
         terms = loss_terms(objective, streams_of(micro, objective, places, scores), micro.token_weights)
-        terms.loss.backward()
         ledger.put_scores(micro.token_index[places], scores)
         ledger.put_terms(micro, terms)
+        return terms
 
     def _step_weights(self, plan: UpdatePlan, ledger: TokenLedger) -> UpdateFacts:
         """Move the weights by the summed gradient, or leave all as it was and say why."""

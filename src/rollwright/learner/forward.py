@@ -16,11 +16,12 @@ from rollwright.learner.errors import LearnerError, ModelError
 from rollwright.learner.logprobs import TokenScores, predictors_of, score_tokens
 from rollwright.learner.models import Precision
 from rollwright.learner.packed import (
+    PackedRows,
     has_packed_path,
     pack_rows,
     packed_hidden,
     padded_hidden,
-    take_tokens,
+    take_states,
     use_packed_attention,
 )
 
@@ -72,14 +73,13 @@ class Scorer:
                 "the batch was sampled from a truncated distribution (top-p, top-k or min-p); training renormalises "
                 "over the whole vocabulary. Sample with top_p=1, top_k=0, min_p=0, or train on other data."
             )
-        hidden = self._hidden(micro)
-        states = take_tokens(hidden, predictors_of(places))
+        rows = pack_rows(micro.token_ids, micro.row_offsets)
+        states = take_states(self._hidden(micro, rows), rows, predictors_of(places))
         return score_tokens(
             states, self.head.weight, micro.token_ids[places], micro.temperature[places], self.head.bias
         )
 
-    def _hidden(self, micro: MicroBatch) -> Tensor:
-        rows = pack_rows(micro.row_offsets)
+    def _hidden(self, micro: MicroBatch, rows: PackedRows) -> Tensor:
         device = micro.token_ids.device.type
         with torch.autocast(device, torch.bfloat16, enabled=self.precision is Precision.BF16):
             match self.path:
@@ -146,13 +146,13 @@ def _probe(scorer: Scorer, plain: Tensor) -> None:
     ids = _probe_ids(scorer.model)
     offsets = torch.tensor([0, *PROBE_LENGTHS]).cumsum(0)
     tokens, positions = torch.cat(ids), torch.cat([torch.arange(len(row)) for row in ids]).to(plain.device)
-    rows = pack_rows(offsets.to(plain.device))
+    rows = pack_rows(tokens, offsets)
     with torch.no_grad():
         if scorer.path is Path.PACKED:
             hidden = packed_hidden(scorer.model, tokens, positions, rows)
         else:
             hidden = padded_hidden(scorer.model, tokens, rows)
-        worst = float((scorer.head(hidden) - plain).abs().max())
+        worst = float((scorer.head(hidden[rows.state_of]) - plain).abs().max())
     allowed = PROBE_TOLERANCE * (1 + float(plain.abs().max()))
     if not worst <= allowed:
         raise ModelError(

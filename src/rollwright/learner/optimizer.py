@@ -125,13 +125,17 @@ class Optimizer:
     num_skipped: int = field(default=0)
 
     def update(self) -> UpdateReport:
-        """Use the gradients that the parameters hold, then drop them.
+        """Use the gradients that the parameters hold, then drop them; one that holds none has a gradient of 0.
 
         Returns:
             Whether weights moved. A gradient that is not finite moves nothing: weights, AdamW and schedule stay.
         """
         rate = self.settings.schedule.rate(self.num_applied + 1)
-        grads = {name: p.grad for name, p in self.parameters.items() if p.grad is not None}
+        grads: dict[str, Tensor] = {}
+        for name, parameter in self.parameters.items():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            grads[name] = parameter.grad
         norm = torch.nn.utils.get_total_norm(list(grads.values()))
         grad_norm = float(norm)
         bad: str | None = None

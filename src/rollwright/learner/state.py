@@ -22,6 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from rollwright.learner.errors import CheckpointError
+from rollwright.learner.models import save_model
 from rollwright.learner.optimizer import Optimizer
 from rollwright.record.engine import TensorSpec
 
@@ -82,11 +83,11 @@ def save_state(state: LearnerState, folder: Path) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     inner = temporary / STATE_FOLDER
     inner.mkdir(parents=True)
-    state.model.save_pretrained(temporary)
+    save_model(state.model, temporary)
     save_file(state.optimizer.state_tensors(), inner / "optimizer.safetensors")
     save_file({"torch_cpu": torch.get_rng_state()}, inner / "rng.safetensors")
     if state.reference is not None:
-        state.reference.save_pretrained(inner / "reference")
+        save_model(state.reference, inner / "reference")
     numbers = {"format": FORMAT, **asdict(state.counters)}
     numbers |= {"num_applied": state.optimizer.num_applied, "num_skipped": state.optimizer.num_skipped}
     (inner / "learner.json").write_text(json.dumps(numbers, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,0 +1,121 @@
+import math
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rollwright.learner.logprobs import predictors_of, score_tokens
+from tests.cases import case
+
+
+def given_logits(logits: list[float], target: int, temperature: float = 1.0):
+    """Scores of one token under these logits: the hidden state is 1 and the head holds the logits."""
+    head = torch.tensor(logits)[:, None].requires_grad_()
+    scores = score_tokens(torch.ones(1, 1), head, torch.tensor([target]), torch.tensor([temperature]))
+    return scores, head
+
+
+def plain(hidden, head, targets, temperature, bias):
+    table = ((hidden @ head.t() + bias) / temperature[:, None]).log_softmax(1)
+    return table.gather(1, targets[:, None])[:, 0], -(table.exp() * table).sum(1)
+
+
+@pytest.mark.parametrize("num_tokens", [1, 50, 700])
+def test_scores_and_gradients_equal_the_plain_ones(num_tokens):
+    vocab = 5000  # three chunks of 700 tokens
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(num_tokens, 16, generator=generator).requires_grad_()
+    head = torch.randn(vocab, 16, generator=generator).requires_grad_()
+    bias = torch.randn(vocab, generator=generator).requires_grad_()
+    targets = torch.randint(0, vocab, (num_tokens,), generator=generator)
+    temperature = torch.rand(num_tokens, generator=generator) + 0.5
+    first, second = torch.randn(2, num_tokens, generator=generator)
+
+    def gradients(logprobs, entropy):
+        return torch.autograd.grad(logprobs @ first + entropy @ second, (hidden, head, bias))
+
+    scores = score_tokens(hidden, head, targets, temperature, bias)
+    expected = plain(hidden, head, targets, temperature, bias)
+    assert torch.allclose(scores.logprobs, expected[0], rtol=1e-6, atol=1e-5)
+    assert torch.allclose(scores.entropy, expected[1], rtol=1e-6, atol=1e-5)
+    for ours, theirs in zip(gradients(scores.logprobs, scores.entropy), gradients(*expected), strict=True):
+        assert float((ours - theirs).abs().max()) <= 1e-5 * float(theirs.abs().max())
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the most numbers that any new tensor held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (list, tuple)) else [result]:
+            if isinstance(tensor, torch.Tensor):
+                self.numbers = max(self.numbers, tensor.numel())
+        return result
+
+
+@pytest.mark.case("F122")
+def test_tokens_times_vocabulary_never_stand_at_once_forward_or_backward():
+    num_tokens, vocab = 4096, 2048
+    hidden, head = torch.randn(num_tokens, 8).requires_grad_(), torch.randn(vocab, 8).requires_grad_()
+    targets, temperature = torch.randint(0, vocab, (num_tokens,)), torch.ones(num_tokens)
+    with Largest() as largest:
+        scores = score_tokens(hidden, head, targets, temperature)
+        (scores.logprobs.sum() + scores.entropy.sum()).backward()
+    assert largest.numbers <= num_tokens * vocab // 8
+    expected = plain(hidden.detach(), head.detach(), targets, temperature, torch.zeros(vocab))
+    assert float((scores.logprobs.detach() - expected[0]).abs().max()) < 1e-5
+
+
+@pytest.mark.case("F53")
+def test_a_token_of_probability_zero_leaves_entropy_and_gradient_finite():
+    expected = case("F53").expect
+    scores, head = given_logits([0.0, 0.0, -math.inf], target=0)
+    assert scores.entropy.item() == pytest.approx(expected["entropy"], abs=1e-6)
+    scores.entropy.sum().backward()
+    assert head.grad[:, 0].tolist() == pytest.approx(expected["gradient"], abs=1e-7)
+
+    scores, head = given_logits([0.0, 0.0, -math.inf], target=0)
+    scores.logprobs.sum().backward()
+    assert head.grad[:, 0].tolist() == pytest.approx([0.5, -0.5, 0.0])
+
+
+@pytest.mark.case("F98")
+def test_temperature_divides_logits_before_they_are_normalised():
+    given, expected = case("F98").input, case("F98").expect
+    logprobs = [given_logits(given["logits"], t, given["temperature"])[0].logprobs.item() for t in range(3)]
+    assert logprobs == pytest.approx(expected["logprobs"], abs=1e-6)
+    assert sum(map(math.exp, logprobs)) == pytest.approx(expected["sum_of_probs"], abs=1e-6)
+
+
+@pytest.mark.case("F100")
+def test_logits_are_float32_also_where_the_model_computes_in_bf16():
+    given, expected = case("F100").input, case("F100").expect
+    # A bf16 state of 1 and an fp32 head make logits that bf16 could not hold.
+    head = torch.tensor(given["logits"])[:, None]
+    hidden = torch.ones(1, 1, dtype=torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = score_tokens(hidden, head, torch.tensor([0]), torch.ones(1))
+    assert scores.logprobs.dtype == torch.float32
+    assert scores.logprobs.item() == pytest.approx(expected["logprob_fp32"], abs=1e-6)
+    assert scores.logprobs.item() <= 0
+
+
+def test_a_certain_token_never_has_a_logprob_above_zero():
+    scores, _ = given_logits([60.0] + [-60.0] * 4000, target=0)
+    assert scores.logprobs.item() <= 0
+
+
+def test_no_tokens_give_empty_scores_on_the_graph():
+    hidden = torch.randn(0, 4).requires_grad_()
+    head = torch.randn(7, 4).requires_grad_()
+    scores = score_tokens(hidden, head, torch.zeros(0, dtype=torch.int64), torch.ones(0))
+    (scores.logprobs.sum() + scores.entropy.sum()).backward()
+    assert head.grad.abs().max() == 0
+
+
+def test_the_state_before_a_token_scores_it():
+    assert predictors_of(torch.tensor([1, 4])).tolist() == [0, 3]
