@@ -8,16 +8,17 @@ from numpy.typing import NDArray
 from rollwright.batches.errors import BatchError
 from rollwright.batches.layout import BatchRow, CreditFacts, StepBatch
 from rollwright.batches.rewards import row_reward, state_indices, step_rewards
-from rollwright.batches.rows import Branch, branches_of, members_of, places_of, row_offsets_of
+from rollwright.batches.rows import Branch, Place, branches_of, members_of, places_of, row_offsets_of
 from rollwright.batches.rules import BatchRules, SegmentScores
 from rollwright.batches.streams import (
+    Streams,
     refuse_unscorable,
     routed_experts_of,
     score_streams,
     streams_of,
     support_of,
 )
-from rollwright.record import Group, ScoredTrajectory, is_eligible
+from rollwright.record import Group, ScoredTrajectory, Trajectory, is_eligible
 
 __all__ = ["is_stale", "lay_out"]
 
@@ -30,7 +31,7 @@ def lay_out(
     rules: BatchRules,
     scores: Sequence[SegmentScores],
 ) -> StepBatch:
-    """Everything of a step's batch that does not depend on credit.
+    """Lay out the batch before credit: nothing owned, withheld or trained, and advantages of 0.
 
     Args:
         groups: of one step, in any order.
@@ -38,30 +39,23 @@ def lay_out(
         eligible: (origin, policy) pairs that are trained.
         rules: staleness and support.
         scores: what models said of segments beforehand.
-
-    Returns:
-        The batch with nothing owned, withheld or trained, and advantages of 0.
     """
     members = members_of(groups)
     branches = branches_of(members)
     lags = [_lag(member, step, eligible) for member in members]
     offsets = row_offsets_of(members, branches)
     places = tuple(places_of(members, branches, offsets))
-    for place in places:
-        if is_eligible(place.segment, eligible):
-            refuse_unscorable(members[place.member], place.segment, rules.support)
+    _refuse_unscorable(members, places, eligible, rules)
     num_tokens = int(offsets[-1])
     streams = streams_of(places, offsets, eligible)
+    rewards = _row_rewards(members, branches, rules, lags)
+    bootstrap = _bootstrap(members, branches, scores)
+    facts = _facts(members, branches, places, streams, rewards=rewards, bootstrap=bootstrap)
     return StepBatch(
         step=step,
         model=rules.model,
         members=members,
-        rows=tuple(
-            BatchRow(
-                member=b.member, segments=b.segments, owns=(), stale_segments=(), withheld=None, lag=lags[b.member]
-            )
-            for b in branches
-        ),
+        rows=tuple(_row(branch, lags[branch.member]) for branch in branches),
         row_offsets=offsets,
         token_ids=streams.token_ids,
         segment_ids=streams.segment_ids,
@@ -74,19 +68,7 @@ def lay_out(
         value_targets=None,
         untrained={},
         eligible=eligible,
-        facts=CreditFacts(
-            rewards=_row_rewards(members, branches, rules, lags),
-            group_index=np.asarray([members[b.member].trajectory.group_id for b in branches], np.int64),
-            source_index=_source_index(members, branches),
-            episode_index=np.asarray([b.member for b in branches], np.int64),
-            is_truncated=np.asarray(
-                [members[b.member].trajectory.terminal_reason.is_truncated for b in branches], np.bool_
-            ),
-            step_rewards=step_rewards(members, places, streams.acts),
-            turn_index=streams.turn_index,
-            state_index=state_indices(members, places, num_tokens),
-            bootstrap=_bootstrap(members, branches, scores),
-        ),
+        facts=facts,
         scores=score_streams(members, places, num_tokens, scores),
         support=support_of(places, num_tokens),
         routed_experts=routed_experts_of(places, num_tokens),
@@ -96,6 +78,44 @@ def lay_out(
 def is_stale(lag: int, rules: BatchRules) -> bool:
     """True where a trajectory of this lag leaves whole; a lag equal to the bound is inside."""
     return rules.stale_unit == "trajectory" and lag > rules.max_lag
+
+
+def _refuse_unscorable(
+    members: Sequence[ScoredTrajectory],
+    places: Sequence[Place],
+    eligible: frozenset[tuple[str, str | None]],
+    rules: BatchRules,
+) -> None:
+    for place in places:
+        if is_eligible(place.segment, eligible):
+            refuse_unscorable(members[place.member], place.segment, rules.support)
+
+
+def _row(branch: Branch, lag: int) -> BatchRow:
+    return BatchRow(member=branch.member, segments=branch.segments, owns=(), stale_segments=(), withheld=None, lag=lag)
+
+
+def _facts(
+    members: Sequence[ScoredTrajectory],
+    branches: Sequence[Branch],
+    places: Sequence[Place],
+    streams: Streams,
+    *,
+    rewards: NDArray[np.float64],
+    bootstrap: NDArray[np.float64] | None,
+) -> CreditFacts:
+    trajectories = [members[branch.member].trajectory for branch in branches]
+    return CreditFacts(
+        rewards=rewards,
+        group_index=np.asarray([t.group_id for t in trajectories], np.int64),
+        source_index=_source_index(trajectories),
+        episode_index=np.asarray([branch.member for branch in branches], np.int64),
+        is_truncated=np.asarray([t.terminal_reason.is_truncated for t in trajectories], np.bool_),
+        step_rewards=step_rewards(members, places, streams.acts),
+        turn_index=streams.turn_index,
+        state_index=state_indices(members, places, len(streams.acts)),
+        bootstrap=bootstrap,
+    )
 
 
 def _lag(member: ScoredTrajectory, step: int, eligible: frozenset[tuple[str, str | None]]) -> int:
@@ -137,8 +157,9 @@ def _shared_segments(branches: Sequence[Branch], num_members: int) -> list[froze
     return [frozenset(segments) for segments in shared]
 
 
-def _source_index(members: Sequence[ScoredTrajectory], branches: Sequence[Branch]) -> NDArray[np.int64]:
-    sources = [members[b.member].trajectory.task.source for b in branches]
+def _source_index(trajectories: Sequence[Trajectory]) -> NDArray[np.int64]:
+    """(R,) the task source of each row, numbered in alphabetical order."""
+    sources = [trajectory.task.source for trajectory in trajectories]
     numbers = {source: number for number, source in enumerate(sorted(set(sources)))}
     return np.asarray([numbers[source] for source in sources], np.int64)
 

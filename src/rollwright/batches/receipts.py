@@ -115,7 +115,10 @@ def _main_receipts(
     losses = outcome.token_losses.get(component)
     receipts: list[Receipt] = []
     for index, entry in enumerate(entries):
-        is_scored = _is_scored(batch.rows[entry.row], entry)
+        withheld = _withheld_reason(batch.rows[entry.row], entry)
+        # A withheld segment was not scored: null, not NaN.
+        scored = (outcome.proximal, outcome.current, outcome.reference) if withheld is None else (None, None, None)
+        proximal, current, reference = (_slice(stream, entry) for stream in scored)
         kept = applied.kept[entry.tokens]
         receipts.append(
             Receipt(
@@ -134,12 +137,12 @@ def _main_receipts(
                 token_weight=weights[index],
                 correction=corrections[index],
                 flags=flags[index],
-                proximal_logprobs=_stream(outcome.proximal, entry, is_scored=is_scored),
-                current_logprobs=_stream(outcome.current, entry, is_scored=is_scored),
-                reference_logprobs=_stream(outcome.reference, entry, is_scored=is_scored),
-                teacher_logprobs=_stream(batch.scores.get("teacher"), entry, is_scored=True),
-                predicted_values=_stream(batch.scores.get("predicted"), entry, is_scored=True),
-                value_targets=_stream(batch.value_targets, entry, is_scored=True),
+                proximal_logprobs=proximal,
+                current_logprobs=current,
+                reference_logprobs=reference,
+                teacher_logprobs=_slice(batch.scores.get("teacher"), entry),
+                predicted_values=_slice(batch.scores.get("predicted"), entry),
+                value_targets=_slice(batch.value_targets, entry),
                 entropy=_mean(outcome.entropy, entry, kept),
                 max_log_ratio=_largest(log_ratios, entry, kept),
                 loss=0.0 if losses is None else float(losses[entry.tokens].sum()),
@@ -219,10 +222,6 @@ def _main_reason(batch: StepBatch, entry: _Entry, applied: _Applied) -> str | No
     return None
 
 
-def _is_scored(row: BatchRow, entry: _Entry) -> bool:
-    return _withheld_reason(row, entry) is None
-
-
 def _lag(batch: StepBatch, segment: Segment) -> int:
     return 0 if segment.policy_version is None else batch.step - 1 - segment.policy_version
 
@@ -233,10 +232,9 @@ def _log_ratios(batch: StepBatch, outcome: UpdateOutcome) -> NDArray[np.float64]
     return None if current is None else np.abs(current.astype(np.float64) - batch.behavior)
 
 
-def _stream(
-    stream: NDArray[np.float32] | NDArray[np.float64] | None, entry: _Entry, *, is_scored: bool
-) -> NDArray[np.float32] | None:
-    if stream is None or not is_scored:
+def _slice(stream: NDArray[np.float32] | NDArray[np.float64] | None, entry: _Entry) -> NDArray[np.float32] | None:
+    """The segment's part of a stream, read-only."""
+    if stream is None:
         return None
     values = stream[entry.tokens].astype(np.float32)
     values.flags.writeable = False
