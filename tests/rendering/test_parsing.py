@@ -21,7 +21,7 @@ from tests.cases import case
 from tests.rendering.tokenizers_for_tests import byte_tokenizer, qwen3_renderer
 
 TOKENIZER = byte_tokenizer(
-    "{{ messages }}", ["<|end|>", "<|other|>"], eos="<|end|>", plain_tags=["<tool_call>", "</tool_call>"]
+    "{{ messages }}", ["<|end|>", "<|other|>"], eos="<|end|>", plain_tags=("<tool_call>", "</tool_call>")
 )
 CODEC = codec_of(TOKENIZER.backend_tokenizer)
 END = CODEC.controls["<|end|>"]
@@ -104,7 +104,9 @@ def test_every_declared_stop_token_ends_a_turn():
     for completion in given_.input["completions"]:
         # What lies behind a stop token is padding, which no engine of ours returns.
         at = next((i for i, token in enumerate(completion) if token in names), len(completion) - 1)
-        found.append(stops.parse(ids([names.get(token, token) for token in completion[: at + 1]])).is_stopped)
+        found.append(
+            stops.parse(ids([names[token] if token in names else token for token in completion[: at + 1]])).is_stopped
+        )
     assert found == given_.expect["finished"]
 
 

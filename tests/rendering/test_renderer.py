@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from rollwright.record import Message, ids
-from rollwright.rendering import RenderingError, Said, load_renderer, renderer_of
+from rollwright.rendering import RenderingError, Said, codec_of, load_renderer, renderer_of
 from tests.cases import case
 from tests.rendering.tokenizers_for_tests import (
     CALCULATOR,
     QWEN3_TEMPLATE,
     SYSTEM_IN_LAST_USER_TEMPLATE,
     byte_tokenizer,
+    own_rendering,
     qwen3_tokenizer,
     small_folder,
 )
@@ -78,10 +79,7 @@ class Stream:
 
     def of_template(self, tokenizer):
         tools = [json.loads(schema) for schema in self.tools.values()]
-        text = tokenizer.apply_chat_template(
-            self.messages, tools=tools or None, tokenize=False, add_generation_prompt=True
-        )
-        return tokenizer(text, add_special_tokens=False)["input_ids"]
+        return own_rendering(tokenizer, self.messages, tools=tools or None)
 
 
 texts = st.text(alphabet='ab 1+*\né"\\{}<|>', max_size=12)
@@ -122,9 +120,10 @@ def test_so_it_is_with_a_template_that_joins_neighbours(first, rounds):
 
 QWEN3 = qwen3_tokenizer()
 QWEN3_RENDERER = renderer_of(QWEN3)
+ENDOFTEXT = codec_of(QWEN3.backend_tokenizer).controls["<|endoftext|>"]
 
 
-# ------------------------------------------------------------------------------------------- sampled tokens stay as they are
+# ------------------------------------------------------------------------------------- sampled tokens stay as they are
 
 
 def word_tokenizer(vocab, template, eos="</s>"):
@@ -205,7 +204,7 @@ def test_text_that_does_not_encode_to_itself_stays_as_sampled(small):
     assert tokens(again) == tokens(after[0])
 
 
-# ------------------------------------------------------------------------------------------------- what ends a turn
+# ---------------------------------------------------------------------------------------------------- what ends a turn
 
 
 @pytest.mark.case("F20", "F125")
@@ -229,9 +228,9 @@ def test_a_turn_cut_by_its_length_is_ended_by_the_template(small):
 
 
 def test_another_stop_token_leaves_the_templates_own_end_to_it():
-    renderer = renderer_of(QWEN3, declared_stops=frozenset({QWEN3.convert_tokens_to_ids("<|endoftext|>")}))
+    renderer = renderer_of(QWEN3, declared_stops=frozenset({ENDOFTEXT}))
     opened = renderer.open([Message(role="user", text="hm")], {})
-    sampled = ids([*renderer.encode_turn("ok")[:-1], QWEN3.convert_tokens_to_ids("<|endoftext|>")])
+    sampled = ids([*renderer.encode_turn("ok")[:-1], ENDOFTEXT])
     assert renderer.parse(sampled).is_stopped
     rendered = renderer.extend(opened.conversation, renderer.parse(sampled), [user("go")])
     assert spelled(renderer, rendered)[0] == ("template", "<|im_end|>\n<|im_start|>user\n")
@@ -245,7 +244,7 @@ def test_header_and_empty_reasoning_block_are_the_templates():
     )
     assert template != QWEN3_TEMPLATE
     tokenizer = byte_tokenizer(
-        template, ["<|im_start|>", "<|im_end|>"], eos="<|im_end|>", plain_tags=["<think>", "</think>"]
+        template, ["<|im_start|>", "<|im_end|>"], eos="<|im_end|>", plain_tags=("<think>", "</think>")
     )
     renderer = renderer_of(tokenizer)
     opened = renderer.open([Message(role="user", text="4")], {})
@@ -259,7 +258,7 @@ def test_header_and_empty_reasoning_block_are_the_templates():
     assert [(s.kind, s.token_start, s.token_end) for s in turn.spans] == [("answer", 0, 2), ("stop", 2, 3)]
 
 
-# --------------------------------------------------------------------------------------- foreign text is only ever text
+# -------------------------------------------------------------------------------------- foreign text is only ever text
 
 
 @pytest.mark.parametrize(
@@ -312,7 +311,7 @@ def test_decode_undoes_encode(small, text):
     assert small.parse(turn).text == text
 
 
-# ----------------------------------------------------------------------------------------------------- the template's ways
+# ------------------------------------------------------------------------------------------------- the template's ways
 
 
 SHARED_BLOCKS = (
@@ -339,9 +338,7 @@ def test_a_default_system_text_stands_once_and_neighbours_share_a_block():
     found += [*sampled.tolist(), *tokens(after), *renderer.encode_turn(messages[4][1]).tolist()]
     assert renderer.decode(found) == given_.expect["text"]
     plain = [{"role": role, "content": text} for role, text in messages]
-    assert (
-        found == tokenizer(tokenizer.apply_chat_template(plain, tokenize=False), add_special_tokens=False)["input_ids"]
-    )
+    assert found == own_rendering(tokenizer, plain, prompt=False)
 
 
 def test_trimming_and_json_of_the_template_are_done_to_what_is_said():
@@ -364,8 +361,7 @@ def test_examples_with_calls_in_the_task_keep_their_tags(small, small_tokenizer)
         [Message(role="user", text="a"), Message(role="assistant", text=shown), Message(role="user", text="b")], {}
     )
     messages = [{"role": r, "content": t} for r, t in (("user", "a"), ("assistant", shown), ("user", "b"))]
-    text = small_tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    assert tokens(opened) == small_tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert tokens(opened) == own_rendering(small_tokenizer, messages)
 
 
 def test_tools_are_put_in_words_where_the_template_has_no_place_for_them():
@@ -392,7 +388,7 @@ def test_revision_changes_with_tools_template_and_tokenizer(small):
     assert small.revision(dict(CALCULATOR)) == small.revision(CALCULATOR)
 
 
-# ------------------------------------------------------------------------------------------------- rewritten history
+# --------------------------------------------------------------------------------------------------- rewritten history
 
 
 def test_a_template_that_strips_thinking_is_reported_and_its_turns_become_branches():
@@ -412,9 +408,8 @@ def test_a_template_that_strips_thinking_is_reported_and_its_turns_become_branch
         {"role": "assistant", "content": "<think>\ntwo and two\n</think>\n\n4"},
         {"role": "user", "content": "sure?"},
     ]
-    text = QWEN3.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    assert "two and two" not in text
-    assert tokens(new) == QWEN3(text, add_special_tokens=False)["input_ids"]
+    assert "two and two" not in QWEN3_RENDERER.decode(tokens(new))
+    assert tokens(new) == own_rendering(QWEN3, messages)
     copies = [(p.origin, p.entry, QWEN3_RENDERER.decode(p.token_ids)) for p in new.pieces if p.origin != "template"]
     assert copies == [("task", 0, "2+2?"), ("replayed", 1, "4"), ("user", 2, "sure?")]
 

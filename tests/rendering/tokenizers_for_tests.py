@@ -14,6 +14,9 @@ __all__ = [
     "SYSTEM_IN_LAST_USER_TEMPLATE",
     "TEXTS",
     "byte_tokenizer",
+    "own_rendering",
+    "qwen3_renderer",
+    "qwen3_tokenizer",
     "small_folder",
     "small_renderer",
 ]
@@ -46,14 +49,15 @@ CALCULATOR = {
     )
 }
 
-# The parts of the Qwen3 template that matter here: reasoning is kept behind the last user message and stripped before it,
-# tool results are user turns, neighbours share one.
+# The parts of the Qwen3 template that matter here: reasoning is kept behind the last user message and stripped before
+# it, tool results are user turns, neighbours share one.
 QWEN3_TEMPLATE = """\
 {%- if tools %}{{- '<|im_start|>system\\n' }}
 {%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}
 {{- '# Tools\\n<tools>' }}{%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{%- endfor %}
 {{- '\\n</tools><|im_end|>\\n' }}
-{%- elif messages[0].role == 'system' %}{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}{%- endif %}
+{%- elif messages[0].role == 'system' %}
+{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}{%- endif %}
 {%- set ns = namespace(last=messages|length - 1, found=false) %}
 {%- for message in messages[::-1] %}
 {%- if not ns.found and message.role == 'user' %}{%- set ns.found = true %}
@@ -100,6 +104,12 @@ SYSTEM_IN_LAST_USER_TEMPLATE = """\
 """
 
 
+def own_rendering(tokenizer, messages, *, tools=None, prompt=True) -> list[int]:
+    """What the tokenizer itself makes of a whole conversation."""
+    text = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=prompt)
+    return tokenizer(str(text), add_special_tokens=False)["input_ids"]
+
+
 def small_folder(folder: Path) -> Path:
     """Our own small tokenizer, with our own template."""
     return train_tokenizer(TEXTS, TokenizerSpec(vocab_size=400), folder)
@@ -111,7 +121,7 @@ def small_renderer(folder: Path):
 
 
 def byte_tokenizer(
-    template: str, controls: list[str], *, eos: str, plain_tags: list[str] = []
+    template: str, controls: list[str], *, eos: str, plain_tags: tuple[str, ...] = ()
 ) -> PreTrainedTokenizerFast:
     """A tokenizer of single bytes with these control tokens; `plain_tags` are added tokens that are not special."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -131,7 +141,7 @@ def qwen3_tokenizer() -> PreTrainedTokenizerFast:
         QWEN3_TEMPLATE,
         ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
         eos="<|im_end|>",
-        plain_tags=["<tool_call>", "</tool_call>", "<think>", "</think>"],
+        plain_tags=("<tool_call>", "</tool_call>", "<think>", "</think>"),
     )
 
 

@@ -1,9 +1,9 @@
 """An engine and an environment that tests script."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,14 +11,19 @@ from rollwright.record import (
     Action,
     Capabilities,
     Chunk,
+    Episode,
     GenerationRequest,
     Message,
     Observation,
     Sampling,
+    ScoreRequest,
+    Scores,
     StepResult,
+    Swap,
     Task,
     ToolRequest,
     ToolResult,
+    WeightsManifest,
     ids,
     logprobs,
 )
@@ -62,7 +67,7 @@ class FakeEngine:
     _cancel: dict[str, asyncio.Event] = field(default_factory=dict)
 
     @property
-    def capabilities(self):
+    def capabilities(self) -> Capabilities:
         return Capabilities(
             has_sampled_distribution=True,
             has_version_per_token=True,
@@ -73,7 +78,7 @@ class FakeEngine:
             num_slots=8,
         )
 
-    async def generate(self, request):
+    async def generate(self, request: GenerationRequest) -> AsyncIterator[Chunk]:
         number = len(self.requests)
         self.requests.append(request)
         self.open_requests.add(request.request_id)
@@ -84,7 +89,7 @@ class FakeEngine:
                 match item:
                     case Exception():
                         raise item
-                    case float():
+                    case float() | int():
                         try:
                             async with asyncio.timeout(item):
                                 await cancel.wait()
@@ -92,31 +97,31 @@ class FakeEngine:
                             return
                         except TimeoutError:
                             continue
-                    case _:
+                    case Chunk():
                         yield item
         finally:
             self.open_requests.discard(request.request_id)
 
-    async def cancel(self, request_id):
+    async def cancel(self, request_id: str) -> None:
         self.cancelled.append(request_id)
         self._cancel.setdefault(request_id, asyncio.Event()).set()
 
-    async def release(self, session):
+    async def release(self, session: str) -> None:
         self.released.append(session)
 
-    async def score(self, request):
+    async def score(self, request: ScoreRequest) -> Scores:
         raise NotImplementedError
 
-    async def load_weights(self, weights, swap):
+    async def load_weights(self, weights: WeightsManifest, swap: Swap) -> None:
         raise NotImplementedError
 
-    async def pause(self):
+    async def pause(self) -> None:
         raise NotImplementedError
 
-    async def resume(self):
+    async def resume(self) -> None:
         raise NotImplementedError
 
-    async def close(self):
+    async def close(self) -> None:
         raise NotImplementedError
 
 
@@ -142,7 +147,7 @@ class FakeEnvironment:
     left: int = 0
 
     @asynccontextmanager
-    async def open(self, task, *, seed, snapshot=None):
+    async def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AsyncGenerator[Episode]:
         self.opened += 1
         try:
             yield FakeEpisode(self)
@@ -158,52 +163,52 @@ class FakeEpisode:
     taken: int = 0
 
     @property
-    def tools(self):
+    def tools(self) -> Mapping[str, str]:
         return {name: f'{{"type": "object", "description": "{name}"}}' for name in self.environment.tools}
 
-    async def begin(self):
+    async def begin(self) -> StepResult:
         return self._next()
 
-    async def call(self, request):
+    async def call(self, request: ToolRequest) -> ToolResult:
         self.environment.asked.append(request)
         tool = self.environment.tools[request.tool]
         if isinstance(tool, Exception):
             raise tool
         return await tool(request)
 
-    async def step(self, action):
+    async def step(self, action: Action) -> StepResult:
         self.environment.actions.append(action)
         return self._next()
 
-    def _next(self):
+    def _next(self) -> StepResult:
         step = self.environment.steps[self.taken]
         self.taken += 1
         if isinstance(step, Exception):
             raise step
         return step
 
-    async def artifacts(self):
+    async def artifacts(self) -> Mapping[str, bytes]:
         return {"log": b"done"}
 
-    async def snapshot(self):
+    async def snapshot(self) -> bytes:
         raise NotImplementedError
 
 
 def spec_of(limits=None, **more):
     """An attempt of group 7, slot 1."""
-    fields = {
-        "purpose": "train",
-        "stage": "rl",
-        "group_id": 7,
-        "slot": 1,
-        "attempt": 0,
-        "task": TASK,
-        "reset_seed": 11,
-        "episode_seed": 12,
-        "sampling": Sampling(),
-        "limits": limits or Limits(),
-    }
-    return EpisodeSpec(**{**fields, **more})
+    spec = EpisodeSpec(
+        purpose="train",
+        stage="rl",
+        group_id=7,
+        slot=1,
+        attempt=0,
+        task=TASK,
+        reset_seed=11,
+        episode_seed=12,
+        sampling=Sampling(),
+        limits=limits or Limits(),
+    )
+    return replace(spec, **more)
 
 
 def drive(renderer, environment, engine, spec=None, *, clock=None, interruption=None):
