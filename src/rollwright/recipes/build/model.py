@@ -71,6 +71,7 @@ def build_model(source: ModelSource, tokenizer: Path) -> "PreTrainedModel":
                 head_size=config.head_size,
                 intermediate_size=config.intermediate_size,
                 max_positions=config.max_context_tokens,
+                initial_std=config.initial_std,
                 eos_token_id=words.end_id,
                 pad_token_id=words.pad_id,
             )
