@@ -12,12 +12,22 @@ __all__ = ["build_engine"]
 
 
 def build_engine(recipe: RecipeConfig, model: "PreTrainedModel", read: WeightReader, *, version: int) -> Engine:
-    """An engine of the model's architecture.
+    """An engine of the model's architecture, on a thread of its own until it is closed.
 
     Args:
         recipe: its engine section.
-        model: whose weights it serves first.
+        model: whose weights it serves first; it may be trained on meanwhile.
         read: gives the tensors of a publication.
         version: the step after which the model's weights stood.
     """
-    raise NotImplementedError
+    from rollwright.engines.embedded.opening import EmbeddedSettings, open_engine
+
+    engine = recipe.engine
+    settings = EmbeddedSettings(
+        version=version,
+        num_slots=engine.num_slots,
+        max_context_tokens=engine.max_context_tokens,
+        dtype=engine.dtype,
+        mode=engine.mode,
+    )
+    return open_engine(model, settings, read)

@@ -25,6 +25,8 @@ class FreshModelConfig(StrictConfig):
     """48 or 64 where other engines should serve it too."""
     intermediate_size: int = Field(default=384, ge=8)
     max_context_tokens: int = Field(default=512, ge=16)
+    initial_std: float = Field(default=0.05, gt=0)
+    """Of every matrix before the first step."""
 
     @model_validator(mode="after")
     def _heads_share_evenly(self) -> "FreshModelConfig":

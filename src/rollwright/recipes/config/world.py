@@ -30,7 +30,7 @@ class ToolEnvironmentConfig(StrictConfig):
     """Empty: no system turn, unless the model's template adds one."""
     max_calls: int = Field(default=4, ge=0)
     max_result_characters: int = Field(default=200, ge=16)
-    tool_share: float = Field(default=0.5, ge=0, le=1)
+    tool_share: float = Field(default=0.4, ge=0, le=1)
     """Share of demonstrations that call the tool; the others answer directly."""
 
 
