@@ -1,15 +1,14 @@
-"""The end of a command on the screen: what was learned, what it cost, what to try next."""
+"""The end of a command that ran something: what was learned or measured, what it cost, what to try next."""
 
-from collections.abc import Mapping
-
-from rich.table import Table
+import shlex
 
 from rollwright.cli.screen import JsonScreen, Screen, interval, print_json
-from rollwright.recipes.flat import Plain, flatten
+from rollwright.evaluation import Evaluation
 from rollwright.recipes.runs import TrainResult
+from rollwright.record import EvaluationRow
 from rollwright.runtime.progress import EvaluationPoint
 
-__all__ = ["show_resolved", "show_result"]
+__all__ = ["show_evaluation", "show_result"]
 
 
 def show_result(result: TrainResult, screen: Screen) -> None:
@@ -22,18 +21,19 @@ def show_result(result: TrainResult, screen: Screen) -> None:
                 "seconds": round(result.seconds, 3),
                 "before": _point(result.before),
                 "after": _point(result.after),
+                "episodes": result.num_episodes,
+                "action_tokens": result.num_action_tokens,
                 "max_mismatch": result.max_mismatch,
                 "content_hash": result.content_hash,
             }
         )
         return
-    table = Table("", "held-out success", "tasks", title="what was learned", title_justify="left")
-    for name, point in (("before", result.before), ("after", result.after)):
-        if point is not None:
-            table.add_row(
-                f"{name} (step {point.step})", interval(point.success, point.low, point.high), str(point.num_tasks)
-            )
-    screen.table(table)
+    rows = [
+        (f"{name} (step {point.step})", interval(point.success, point.low, point.high), point.num_tasks)
+        for name, point in (("before", result.before), ("after", result.after))
+        if point is not None
+    ]
+    screen.table(("", "held-out success", "tasks"), rows, title="what was learned")
     screen.say(
         f"cost: {result.seconds:.0f} s, {result.num_episodes:,} episodes, {result.num_action_tokens:,} action tokens"
     )
@@ -44,20 +44,33 @@ def show_result(result: TrainResult, screen: Screen) -> None:
         "SELECT trajectory_id, sum(influence) AS moved FROM receipts WHERE step = "
         f"{result.steps} GROUP BY ALL ORDER BY moved DESC LIMIT 5"
     )
-    screen.say(f'next: rollwright query {result.run_dir} "{sql}"')
+    screen.say(f'next: rollwright query {shlex.quote(result.run_dir)} "{sql}"')
 
 
-def show_resolved(values: Mapping[str, Plain], origins: Mapping[str, str], screen: Screen) -> None:
-    """Each resolved value with its origin."""
-    flat = dict(flatten(values))
+def show_evaluation(evaluation: Evaluation, screen: Screen) -> None:
+    """Each measure with its interval."""
     if isinstance(screen, JsonScreen):
-        for key, value in flat.items():
-            print_json({"key": key, "value": value, "origin": origins.get(key, "default")})
+        for row in evaluation.rows:
+            print_json(
+                {
+                    "metric": row.metric,
+                    "labels": dict(row.labels),
+                    "value": row.value,
+                    "low": row.low,
+                    "high": row.high,
+                    "tasks": row.num_tasks,
+                    "trajectories": row.num_trajectories,
+                    "unscored": row.num_unscored,
+                }
+            )
         return
-    table = Table("key", "value", "origin")
-    for key, value in flat.items():
-        table.add_row(key, repr(value), origins.get(key, "default"))
-    screen.table(table)
+    title = f"{evaluation.protocol} at step {evaluation.rows[0].step}, {evaluation.num_tasks} tasks"
+    rows = [(row.metric, _labels(row), interval(row.value, row.low, row.high)) for row in evaluation.rows]
+    screen.table(("metric", "of", "value"), rows, title=title)
+
+
+def _labels(row: EvaluationRow) -> str:
+    return ", ".join(f"{name} {value}" for name, value in row.labels.items())
 
 
 def _point(point: EvaluationPoint | None) -> dict[str, float | int] | None:
@@ -70,4 +83,3 @@ def _point(point: EvaluationPoint | None) -> dict[str, float | int] | None:
         "high": point.high,
         "tasks": point.num_tasks,
     }
-

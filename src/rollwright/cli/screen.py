@@ -2,13 +2,14 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
+from rollwright.cli.tables import print_table
 from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
 
 __all__ = ["JsonScreen", "PersonScreen", "Screen", "interval", "print_json"]
@@ -102,80 +103,87 @@ class JsonScreen:
 
 
 class PersonScreen:
-    """Lines for a person: rewritten in place on a terminal, one after the other when piped."""
+    """Lines for a person: the newest step rewritten in place on a terminal, one line after the other when piped."""
 
     def __init__(self, console: Console) -> None:
         """Write to `console`; a terminal gets the live line."""
         self._console = console
         self._live: Live | None = None
-        self._held_out: str = "held-out —"
+        self._last = ""
+        self._held_out = "held-out —"
 
     def run_started(self, report: RunStarted) -> None:
         """The run begins or goes on."""
-        what = "goes on after step " + str(report.resumed_step) if report.resumed_step is not None else "begins"
-        self._console.print(
-            f"run [bold]{report.run_dir}[/bold] {what}: {report.num_parameters:,} parameters, "
-            f"{report.total_steps} steps in stages {', '.join(report.stages)}"
+        what = "begins" if report.resumed_step is None else f"goes on after step {report.resumed_step}"
+        self.say(
+            f"run {report.run_dir} {what}: {report.num_parameters:,} parameters, {report.total_steps} steps in stages "
+            f"{', '.join(report.stages)}"
         )
 
     def stage_started(self, report: StageStarted) -> None:
-        """A stage begins."""
-        self._line(f"stage {report.stage} ({report.kind}): {report.num_steps} steps")
+        """A stage begins; the last line of the one before stays."""
+        self.close()
+        self.say(f"stage {report.stage} ({report.kind}): {report.num_steps} steps")
 
     def step_finished(self, report: StepReport) -> None:
         """A step was committed."""
-        parts = [f"{report.stage} {report.stage_step}/{report.stage_steps}"]
-        parts.append(f"loss {report.loss:.3f}" if report.reward is None else f"reward {report.reward:.3f}")
-        parts.append(self._held_out)
-        if report.entropy is not None:
-            parts.append(f"entropy {report.entropy:.2f}")
-        if report.reward is not None:
-            parts.append(f"lag {report.lag}")
-        if report.mismatch is not None:
-            parts.append(f"mismatch {report.mismatch:.1e}")
-        parts.append(f"{report.tokens_per_s:,.0f} tok/s")
-        if report.left_s is not None:
-            parts.append(f"{_duration(report.left_s)} left")
-        if report.skipped:
-            parts.append(f"skipped: {report.skipped}")
-        text = "  ".join(parts)
+        line = _step_line(report, self._held_out)
         if not self._console.is_terminal:
-            self._console.print(text, highlight=False, soft_wrap=True)
+            self.say(line)
             return
+        self._last = line
         if self._live is None:
-            self._live = Live(console=self._console, refresh_per_second=8, transient=True)
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-        self._live.update(Text(text, no_wrap=True, overflow="ellipsis"))
+        self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def evaluated(self, report: EvaluationReport) -> None:
         """An evaluation was committed."""
         self._held_out = f"held-out {report.success:.3f}"
-        self._line(
+        self.say(
             f"step {report.step}: held-out success {interval(report.success, report.low, report.high)} on "
             f"{report.num_tasks} tasks × {report.num_samples}"
         )
 
     def warned(self, sentence: str) -> None:
         """Something a person should know."""
-        self._line(f"note: {sentence}")
+        self.say(f"note: {sentence}")
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Leave the terminal as it was, with the last step's line on it."""
         if self._live is not None:
             self._live.stop()
             self._live = None
+            self.say(self._last)
 
-    def table(self, table: Table) -> None:
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
         """Show a finished table."""
         self.close()
-        self._console.print(table)
+        print_table(self._console, columns, rows, title=title)
 
     def say(self, text: str) -> None:
         """A line of text."""
-        self._line(text)
+        self._console.print(Text(text), soft_wrap=True)
 
-    def _line(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True)
+
+def _step_line(report: StepReport, held_out: str) -> str:
+    parts = [
+        f"{report.stage} {report.stage_step}/{report.stage_steps}",
+        f"loss {report.loss:.3f}" if report.reward is None else f"reward {report.reward:.3f}",
+        held_out,
+    ]
+    if report.entropy is not None:
+        parts.append(f"entropy {report.entropy:.2f}")
+    if report.reward is not None:
+        parts.append(f"lag {report.lag}")
+    if report.mismatch is not None:
+        parts.append(f"mismatch {report.mismatch:.1e}")
+    parts.append(f"{report.tokens_per_s:,.0f} tok/s")
+    if report.left_s is not None:
+        parts.append(f"{_duration(report.left_s)} left")
+    if report.skipped:
+        parts.append(f"skipped: {report.skipped}")
+    return "  ".join(parts)
 
 
 Screen = JsonScreen | PersonScreen
@@ -183,4 +191,5 @@ Screen = JsonScreen | PersonScreen
 
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds + 0.5), 60)
-    return f"{minutes}:{rest:02d}"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

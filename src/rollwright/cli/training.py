@@ -1,0 +1,163 @@
+"""`train`, `resume` and `eval`. What needs torch is imported once the arguments are known to be right."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rollwright.cli.options import Json, Run, Settings, open_screen
+from rollwright.cli.screen import Screen
+
+__all__ = ["evaluate", "resume", "train"]
+
+
+def train(  # noqa: PLR0913 - each parameter is an option that a person may give
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            help="A recipe's name (`rollwright recipe list`) or the path of a .toml file.", show_default=False
+        ),
+    ] = None,
+    *,
+    settings: Settings = None,
+    seed: Annotated[int | None, typer.Option(help="Short for `--set run.seed=N`.", show_default=False)] = None,
+    run_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="The new run folder; by default `runs/NAME-seedN`, with a number if taken.", show_default=False
+        ),
+    ] = None,
+    from_run: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Learn again from the stored episodes of RUN instead of sampling; without RECIPE, by its recipe.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print each resolved value with its origin and start nothing.")
+    ] = False,
+    rollouts_only: Annotated[
+        bool, typer.Option("--rollouts-only", help="Sample and record the first batch of each kind; learn nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Train by a recipe, and say what was learned.
+
+    The run's folder holds everything that it did. Ctrl-C once finishes the step and saves; twice stops at once.
+
+    ```
+    rollwright train arithmetic-tool
+    rollwright train arithmetic-tool --dry-run
+    rollwright train arithmetic-tool --seed 1 --set run.steps=20 --run-dir runs/short
+    rollwright train --from runs/short --run-dir runs/again
+    ```
+    """
+    from rollwright.recipes.resolve import resolve
+
+    chosen = [*(settings or ()), *([] if seed is None else [f"run.seed={seed}"])]
+    if recipe is not None:
+        resolved = resolve(recipe, chosen)
+    elif from_run is not None:
+        from rollwright.recipes.runs import stored_recipe
+
+        resolved = stored_recipe(from_run, chosen)
+    else:
+        raise typer.BadParameter("give a RECIPE, such as arithmetic-tool (`rollwright recipe list`), or --from RUN")
+    screen = open_screen(json)
+    if dry_run:
+        from rollwright.cli.looking import show_resolved
+
+        show_resolved(resolved, screen)
+        return
+    from rollwright.cli.results import show_result
+    from rollwright.recipes.runs import TrainOrder, train_run
+
+    with _closing(screen):
+        order = TrainOrder(resolved=resolved, run_dir=run_dir, source=from_run, is_rollouts_only=rollouts_only)
+        result = train_run(order, screen)
+    show_result(result, screen)
+
+
+def resume(
+    run: Run,
+    *,
+    accept_changes: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changes",
+            help="Go on although defaults have changed since; the run keeps the values that it began with.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Go on with a run that was stopped or killed, from its last saved step.
+
+    The recipe is the stored one. Steps that were not saved never happened; they are done again, and in the
+    deterministic mode they come out the same.
+
+    ```
+    rollwright resume runs/arithmetic-tool-seed0
+    ```
+    """
+    from rollwright.recipes.stored import refuse_changed_defaults
+
+    if not accept_changes:
+        refuse_changed_defaults(run)
+    from rollwright.cli.results import show_result
+    from rollwright.recipes.runs import resume_run
+
+    screen = open_screen(json)
+    with _closing(screen):
+        result = resume_run(run, screen)
+    show_result(result, screen)
+
+
+def evaluate(
+    run: Run,
+    *,
+    step: Annotated[
+        int | None, typer.Option(min=0, help="Of the checkpoint; by default the newest.", show_default=False)
+    ] = None,
+    tasks: Annotated[
+        int | None, typer.Option(min=1, help="Held-out tasks; by default the recipe's.", show_default=False)
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="Attempts at each; by default the recipe's.", show_default=False)
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0.0, help="By default the recipe's; 0 is greedy.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Evaluate a checkpoint of a run on held-out tasks and add the result to the run.
+
+    With other tasks, samples or temperature it is another protocol, with a digest of its own.
+
+    ```
+    rollwright eval runs/arithmetic-tool-seed0
+    rollwright eval runs/arithmetic-tool-seed0 --step 200 --samples 8
+    rollwright eval runs/arithmetic-tool-seed0 --temperature 0 --json
+    ```
+    """
+    from rollwright.cli.results import show_evaluation
+    from rollwright.recipes.runs import EvaluationOrder, evaluate_run
+
+    screen = open_screen(json)
+    with _closing(screen):
+        order = EvaluationOrder(run=run, step=step, tasks=tasks, samples=samples, temperature=temperature)
+        evaluation = evaluate_run(order, screen)
+    show_evaluation(evaluation, screen)
+
+
+@contextmanager
+def _closing(screen: Screen) -> Generator[None]:
+    """Leave the terminal as it was, whatever happens."""
+    try:
+        yield
+    finally:
+        screen.close()
