@@ -119,7 +119,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
                 key=key,
                 value=json.dumps(value),
                 origin=resolved.origins.get(key, "default"),
-                label=recipe.run.labels.get(key, recipe.run.evidence_label),
+                label=resolved.label_of(key),
             )
             for key, value in flatten(values)
         ),
@@ -157,13 +157,12 @@ def _algorithm(stage: StageConfig, recipe: RecipeConfig) -> AlgorithmSection:
             max_policy_lag=0,
         )
     objective: ObjectiveConfig = recipe.objective
-    has_std = objective.kind in ("grpo", "dapo")
     is_clipped = isinstance(objective, GrpoConfig | DapoConfig | DrGrpoConfig)
     return AlgorithmSection(
         stage=stage.name,
         estimator=objective.kind,
         loss_denominator=objective.denominator,
-        reward_scaling="group_std" if has_std else "none",
+        reward_scaling=objective.reward_scaling,
         clip_low=objective.clip_low if is_clipped else None,
         clip_high=objective.clip_high if is_clipped else None,
         kl_reference_revision="weights at the start of the stage" if objective.kl_coefficient else None,
