@@ -108,6 +108,7 @@ def test_every_declared_stop_token_ends_a_turn():
             stops.parse(ids([names[token] if token in names else token for token in completion[: at + 1]])).is_stopped
         )
     assert found == given_.expect["finished"]
+    assert found.count(False) / len(found) == pytest.approx(given_.expect["truncated_fraction"])
 
 
 def test_several_calls_and_text_between_them_are_told_apart():

@@ -248,23 +248,30 @@ def test_each_limit_is_reported_by_its_own_reason(renderer):
 
 @pytest.mark.case("F120")
 def test_context_is_measured_on_the_ids_that_are_sent_tools_included(renderer):
-    async def no_tool(request):
-        raise AssertionError
+    given_ = case("F120")
+    unit = "q"
+    assert len(renderer.encode_turn(unit)) == 2  # The letter and the stop token.
 
-    bare = drive(renderer, FakeEnvironment([observe("go"), END]), FakeEngine([whole(renderer.encode_turn("1"))]))
-    length = bare.segments[-1].start
-    limits = Limits(context_tokens=length + 2)
-    fits = drive(
-        renderer, FakeEnvironment([observe("go"), END]), FakeEngine([whole(renderer.encode_turn("1"))]), spec_of(limits)
-    )
-    assert fits.terminal_reason is TerminalReason.MODEL_END
-    engine = FakeEngine([])
-    tools = FakeEnvironment([observe("go"), END], {"a_tool_with_a_name": no_tool})
-    full = drive(renderer, tools, engine, spec_of(limits))
-    assert full.terminal_reason is TerminalReason.CONTEXT_LIMIT and engine.requests == []
-    # Nothing was cut: the template's head and the generation prompt stand.
-    text = renderer.decode([i for s in full.segments for i in s.token_ids])
-    assert text.startswith("<|im_start|>system") and text.endswith("<|im_start|>assistant\n")
+    def prompt(text, tools):
+        engine = FakeEngine(lambda request, number: whole(renderer.encode_turn("1")))
+        return drive(renderer, FakeEnvironment([observe(text), END], tools), engine, spec_of(limits)), engine
+
+    limits = Limits()
+    headers = prompt(unit, {})[0].segments[-1].start - 1
+    limits = Limits(context_tokens=headers + given_.input["max_prompt"] + 1)
+    rows = [(unit * row["text_ids"], {"echo": echo} if row["tool_schema_ids"] else {}) for row in given_.input["rows"]]
+    done = [prompt(text, tools) for text, tools in rows]
+    reasons = [trajectory.terminal_reason for trajectory, _ in done]
+    assert [at for at, reason in enumerate(reasons) if reason is not TerminalReason.CONTEXT_LIMIT] == given_.expect[
+        "kept"
+    ]
+    assert reasons.count(TerminalReason.CONTEXT_LIMIT) == given_.expect["reported"]["dropped"]
+    for trajectory, engine in done:
+        # Nothing is cut: the template's head and the generation prompt stand, and too long a prompt is not sent.
+        text = renderer.decode([i for s in trajectory.segments if s.origin != "policy" for i in s.token_ids])
+        assert text.startswith("<|im_start|>") and text.endswith("<|im_start|>assistant\n")
+        sent = [len(request.token_ids) for request in engine.requests]
+        assert all(length < limits.context_tokens for length in sent)
 
 
 def test_a_call_above_the_limit_is_answered_so_and_the_episode_goes_on(renderer):

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Protocol
 
 from tokenizers import Tokenizer
@@ -12,7 +11,6 @@ from rollwright.rendering.errors import RenderingError
 
 __all__ = ["Codec", "EncodedText", "codec_of"]
 
-PLAIN_CACHE_TEXTS = 16_384
 EncodedText = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 """Token ids, and for each the half-open range of characters that it came from."""
 
@@ -122,7 +120,7 @@ def codec_of(backend: Tokenizer) -> Codec:
 
 
 def _plain_encoder(spec: dict[str, object], names: Mapping[int, str], controls: Mapping[str, int]) -> PlainEncoder:
-    """The tokenizer without its control tokens, with a memory for short texts."""
+    """The tokenizer without its control tokens."""
     added = spec.get("added_tokens")
     kept = [token for token in added if str(token["content"]).isspace()] if isinstance(added, list) else []
     plain = Tokenizer.from_str(json.dumps({**spec, "added_tokens": kept, "post_processor": None}))
@@ -156,7 +154,7 @@ def _plain_encoder(spec: dict[str, object], names: Mapping[int, str], controls: 
             )
         return tuple(token_ids), tuple(ranges)
 
-    return lru_cache(maxsize=PLAIN_CACHE_TEXTS)(encode)
+    return encode
 
 
 def _cuts_inside(text: str, controls: Mapping[str, int]) -> list[int]:

@@ -24,6 +24,8 @@ from rollwright.rendering.template import ASSISTANT, THINKING, Item, Slot, Stret
 __all__ = ["Renderer"]
 
 STRETCH_CACHE = 16_384
+LONGEST_REMEMBERED = 1_024
+"""Characters; longer stretches hardly come again, and would fill the memory."""
 TEMPLATE_ROLE = {"environment": "user"}
 """Roles of ours that a template knows under another name."""
 
@@ -194,7 +196,8 @@ class Renderer:
         """Encode text at once and give each part to whom it belongs."""
         if not text and not said:
             return
-        runs = self._split(text, tuple(cuts))
+        split = self._split if len(text) <= LONGEST_REMEMBERED else self._split_stretch
+        runs = split(text, tuple(cuts))
         pieces.write(runs[0])
         for (entry, number), inner, behind in zip(said, runs[1::2], runs[2::2], strict=True):
             pieces.say(inner, entry, number)
@@ -231,11 +234,13 @@ class Renderer:
         A token that touches what was said belongs to it, though it may hold a letter of the template too.
         """
         token_ids, ranges = self._codec.encode_plain(text)
-        edges = [edge for cut in cuts for edge in cut]
         runs: list[list[int]] = [[] for _ in range(2 * len(cuts) + 1)]
         run = 0
         for token, (start, end) in zip(token_ids, ranges, strict=True):
-            while run < len(edges) and (end > edges[run] if run % 2 == 0 else start >= edges[run]):
+            while run < 2 * len(cuts):
+                first, last = cuts[run // 2]
+                if not (end > first if run % 2 == 0 else start >= last or first == last):
+                    break
                 run += 1
             runs[run].append(token)
         return tuple(map(tuple, runs))

@@ -111,7 +111,7 @@ class CallBook:
             latency_s=self._clock.monotonic() - started,
             started_at=started_at,
             cost=None if result is None else result.cost,
-            **self._stored(site.reason if isinstance(site, MalformedCall) else "" if result is None else result.text),
+            **self._stored(_text_of(site, result, broken)),
         )
         return _Answer(row=row, result=result, broken=broken)
 
@@ -195,8 +195,14 @@ class _Answer:
     broken: Exception | None
 
 
+def _text_of(site: CallSite, result: ToolResult | None, broken: Exception | None) -> str:
+    if isinstance(site, MalformedCall):
+        return site.reason
+    return f"{type(broken).__name__}: {broken}" if result is None else result.text
+
+
 def _status_of(result: ToolResult | None, site: CallSite) -> CallStatus:
     if isinstance(site, MalformedCall):
         return "invalid_call"
-    # A call under which the environment broke gave nothing; its episode fails and is retried.
-    return "refused" if result is None else cast(CallStatus, result.status)
+    # A call under which the environment broke is no mistake of the policy: its episode fails and is retried.
+    return "tool_error" if result is None else cast(CallStatus, result.status)

@@ -10,6 +10,7 @@ comes back. Whatever the engine raises ends this turn only.
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -140,8 +141,9 @@ async def _collect(engine: Engine, request: GenerationRequest, chunks: list[Chun
         is_done = True
     finally:
         if not is_done:
-            async with asyncio.timeout(CANCEL_TIMEOUT_S):
-                await engine.cancel(request.request_id)
+            with suppress(Exception):  # What ended the stream is the cause to report, not a failure to clean up.
+                async with asyncio.timeout(CANCEL_TIMEOUT_S):
+                    await engine.cancel(request.request_id)
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
     return finish
