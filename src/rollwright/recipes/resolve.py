@@ -50,6 +50,15 @@ class Resolved:
         """Every dotted key with its value, in the order of the sections."""
         return dict(flatten(_dump(self.recipe)))
 
+    def with_recipe(self, recipe: RecipeConfig, *, origin: str) -> "Resolved":
+        """The same with another recipe; the values that it changes come from `origin`."""
+        before = self.values()
+        origins = {
+            key: self.origins[key] if key in before and before[key] == value else origin
+            for key, value in flatten(_dump(recipe))
+        }
+        return Resolved(recipe=recipe, origins=origins)
+
     def label_of(self, key: str) -> str | None:
         """Evidence label of a value that the recipe wrote; None for a default and for what the command line set."""
         if self.origins.get(key, _DEFAULT) in (_DEFAULT, _COMMAND_LINE):
@@ -113,7 +122,8 @@ def resolve_text(text: str, *, origin: str, settings: Sequence[str] = ()) -> Res
     for setting in read_settings(settings):
         draft.set(apply_setting(RecipeConfig, draft.tree, setting))
     recipe = draft.validated()
-    unread = tuple(unread_keys(recipe, dict(flatten(draft.tree))))
+    # A stored recipe writes out every value, read or not.
+    unread = () if draft.is_stored else tuple(unread_keys(recipe, dict(flatten(draft.tree))))
     refused = [u for u in unread if draft.origins[u.key] == _COMMAND_LINE or not draft.is_set(u.decided_by)]
     if refused:
         raise RecipeError.of([f"nothing reads {u.key} unless {u.because}{draft.at(u.key)}." for u in refused])
@@ -157,6 +167,7 @@ class _Draft:
         except tomllib.TOMLDecodeError as error:
             raise RecipeError(f"{origin} is not TOML: {error}.") from error
         self._lines = lines_of(text)
+        self.is_stored = _VERSION_KEY in self.tree
         _check_version(self.tree.pop(_VERSION_KEY, SCHEMA_VERSION), origin)
         expand_kinds(RecipeConfig, self.tree)
         self.origins = {key: origin for key, _ in flatten(self.tree)}

@@ -1,7 +1,6 @@
 """Learning again from a stored run: its batches by step, and a recipe no longer than what it holds."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rollwright.evidence import StoredRun
 from rollwright.recipes.config.learning import StageConfig, SupervisedStageConfig
@@ -65,4 +64,5 @@ def shortened(resolved: Resolved, source: StoredRun, observer: Observer) -> Reso
             run = run.model_copy(update={"steps": steps})
             stages.append(stage)
         left -= steps
-    return replace(resolved, recipe=recipe.model_copy(update={"run": run, "stages": tuple(stages)}))
+    shorter = recipe.model_copy(update={"run": run, "stages": tuple(stages)})
+    return resolved.with_recipe(shorter, origin=f"run {source.folder.path.name}")
