@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rollwright.engines.draws import invert
 from rollwright.record import Sampling
 
-__all__ = ["Drawn", "SamplingRows", "distribution", "draw", "score", "support"]
+__all__ = ["Drawn", "SamplingRows", "Scored", "distribution", "draw", "score", "support"]
 
 Floats = NDArray[np.float64]
 
@@ -57,6 +57,18 @@ class Drawn:
     token_ids: NDArray[np.int64]
     logprobs: Floats
     """Nats, under the distribution that was sampled from; NaN where the logits were not finite: nothing was drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scored:
+    """Given tokens and the most probable ones beside them."""
+
+    logprobs: Floats
+    """(n,)"""
+    best_ids: NDArray[np.intp]
+    """(n, top_k)"""
+    best_logprobs: Floats
+    """(n, top_k)"""
 
 
 def support(probabilities: Floats, rows: SamplingRows) -> NDArray[np.bool_]:
@@ -133,19 +145,26 @@ def draw(logits: NDArray[np.float32], rows: SamplingRows, draws: Floats) -> Draw
     return Drawn(token_ids=tokens.astype(np.int64), logprobs=logprobs)
 
 
-def score(logits: NDArray[np.float32], token_ids: NDArray[np.integer], sampling: Sampling) -> Floats:
+def score(logits: NDArray[np.float32], token_ids: NDArray[np.integer], sampling: Sampling, top_k: int = 0) -> Scored:
     """Log-probabilities of given tokens under one sampling.
 
     Args:
         logits: (n, V) float32; row i is what token i was drawn from.
         token_ids: (n,) the tokens.
         sampling: of all rows.
+        top_k: how many of the most probable tokens to name beside each.
 
     Returns:
-        (n,) float64 nats; −inf for a token that this sampling cannot draw.
+        (n,) nats, −inf for a token that this sampling cannot draw; and the best tokens, the lowest id first on a tie.
     """
     rows = SamplingRows.of([sampling] * len(token_ids))
-    return distribution(logits, rows)[np.arange(len(token_ids)), token_ids]
+    scores = distribution(logits, rows)
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k] if top_k else np.zeros((len(scores), 0), dtype=np.intp)
+    return Scored(
+        logprobs=scores[np.arange(len(token_ids)), token_ids],
+        best_ids=best,
+        best_logprobs=np.take_along_axis(scores, best, axis=1),
+    )
 
 
 def _weights(logits: NDArray[np.float32], rows: SamplingRows) -> tuple[Floats, Floats]:

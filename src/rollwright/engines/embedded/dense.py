@@ -1,6 +1,6 @@
 """A dense decoder's own forward pass, with a cache of one slot a place.
 
-In the deterministic mode a row's bits must not depend on its neighbours (`docs/explanation`, and the probe that repeats
+In the deterministic mode a row's bits must not depend on its neighbors (`docs/explanation`, and the probe that repeats
 the measurement at start). So: rows of every product come in multiples of 8; attention is the explicit product with −inf
 masks; decoding pads keys to 16 and prefilling to 256; queries of a prefill are padded to 8; and the value product is
 summed over blocks of 256 keys from position 0, in order, since a longer sum is cut differently for different lengths.
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rollwright.engines.embedded.dense_weights import DenseLayer, DenseWeights, lay_out
-from rollwright.engines.embedded.runner import Logits, PrefillRow
+from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
 from rollwright.engines.embedded.shapes import DenseShape
 
 __all__ = ["MAX_PRODUCT_ROWS", "ROW_MULTIPLE", "VALUE_BLOCK", "DenseRunner"]
@@ -133,11 +133,12 @@ class DenseRunner:
             self._cache[:, :, target, :, :num_tokens] = self._cache[:, :, source, :, :num_tokens]
 
     @torch.inference_mode()
-    def exchange(self, first: int, second: int) -> None:
-        """Exchange what two places hold."""
-        kept = self._cache[:, :, first].clone()
-        self._cache[:, :, first] = self._cache[:, :, second]
-        self._cache[:, :, second] = kept
+    def exchange(self, first: int, second: int, num_tokens: int) -> None:
+        """Exchange the first positions of two places."""
+        near = self._cache[:, :, :, :, :num_tokens]
+        kept = near[:, :, first].clone()
+        near[:, :, first] = near[:, :, second]
+        near[:, :, second] = kept
 
     @torch.inference_mode()
     def scrub(self, place: int) -> None:
@@ -145,13 +146,14 @@ class DenseRunner:
         self._cache[:, :, place] = 0
 
     @torch.inference_mode()
-    def stage(self, tensors: Mapping[str, Tensor]) -> DenseWeights:
+    def stage(self, tensors: Mapping[str, Tensor]) -> Install:
         """Lay out new weights beside those that serve."""
-        return lay_out(tensors, self._shape, dtype=self._dtype, device=self._device)
+        weights = lay_out(tensors, self._shape, dtype=self._dtype, device=self._device)
 
-    def install(self, staged: DenseWeights) -> None:
-        """Serve staged weights."""
-        self._weights = staged
+        def install() -> None:
+            self._weights = weights
+
+        return install
 
     def _write(self, rows: Sequence[PrefillRow]) -> Tensor:
         """Run rows of similar length, in pieces; (rows padded to 8, hidden) behind their last tokens."""

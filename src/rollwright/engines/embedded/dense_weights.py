@@ -41,18 +41,6 @@ class DenseWeights:
     head: Tensor
     """The embedding itself where they are tied."""
 
-    @property
-    def num_bytes(self) -> int:
-        """What the layout holds in memory."""
-        held = [self.embedding, self.final_norm]
-        if self.head is not self.embedding:
-            held.append(self.head)
-        for layer in self.layers:
-            parts = (layer.qkv, layer.qkv_bias, layer.qk_norm, layer.out, layer.out_bias)
-            parts += (layer.gate_up, layer.gate_up_bias, layer.down, layer.down_bias)
-            held.extend(part for part in parts if part is not None)
-        return sum(tensor.nbytes for tensor in held)
-
 
 def lay_out(
     tensors: Mapping[str, Tensor], shape: DenseShape, *, dtype: torch.dtype, device: torch.device

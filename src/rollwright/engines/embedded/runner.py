@@ -1,6 +1,6 @@
 """What the decode loop asks of a model: caches at numbered places, and logits."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Logits", "PrefillRow", "Runner", "StagedWeights"]
+__all__ = ["Install", "Logits", "PrefillRow", "Runner"]
 
 Logits = NDArray[np.float32]
+Install = Callable[[], None]
+"""Makes staged weights serve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,15 +23,6 @@ class PrefillRow:
     start: int
     """Position of the first of them."""
     token_ids: NDArray[np.int32]
-
-
-class StagedWeights(Protocol):
-    """A complete set of weights in the runner's own layout, not yet serving."""
-
-    @property
-    def num_bytes(self) -> int:
-        """What it holds in memory."""
-        ...
 
 
 class Runner(Protocol):
@@ -71,18 +64,14 @@ class Runner(Protocol):
         """Copy the first positions of one place to another."""
         ...
 
-    def exchange(self, first: int, second: int) -> None:
-        """Exchange what two places hold."""
+    def exchange(self, first: int, second: int, num_tokens: int) -> None:
+        """Exchange the first positions of two places; behind them neither holds anything that counts."""
         ...
 
     def scrub(self, place: int) -> None:
         """Forget all numbers of a place, so that none that is not finite outlives its row."""
         ...
 
-    def stage(self, tensors: Mapping[str, Tensor]) -> StagedWeights:
-        """Lay out new weights beside those that serve."""
-        ...
-
-    def install(self, staged: StagedWeights) -> None:
-        """Serve staged weights; what the places hold is of the old ones."""
+    def stage(self, tensors: Mapping[str, Tensor]) -> Install:
+        """Lay out new weights beside those that serve; what the places hold stays of the old ones."""
         ...

@@ -1,0 +1,168 @@
+"""Makes the cache of each admitted turn: keeps what is warm, copies what a sibling has computed, computes the rest."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollwright.engines.embedded.places import Places, Prefix, Session, common_length
+from rollwright.engines.embedded.runner import Logits, PrefillRow, Runner
+from rollwright.engines.embedded.turns import Turn
+from rollwright.record import GenerationRequest
+
+__all__ = ["Caches", "EngineCounters"]
+
+
+@dataclass(slots=True, kw_only=True)
+class EngineCounters:
+    """What an engine has done so far; counted by its own thread."""
+
+    prefilled_tokens: int = 0
+    """Context tokens computed."""
+    copied_tokens: int = 0
+    """Context tokens copied from a place of the same `share`."""
+    kept_tokens: int = 0
+    """Context tokens that were warm in their session."""
+    drawn_tokens: int = 0
+    decode_steps: int = 0
+    decode_places: int = 0
+    """Places that took part in decode steps; more than the rows where some were idle."""
+    moved_places: int = 0
+    """Exchanges that brought rows together."""
+    evicted_sessions: int = 0
+    """Open sessions whose cache was given up; 0 in the deterministic mode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Reuse:
+    """How much of a context need not be computed."""
+
+    start: int
+    is_pure: bool
+    """Whether all before `start` was computed by prefilling."""
+    end_logits: Logits | None = None
+    """(V,) where nothing at all is left to compute."""
+
+
+class Caches:
+    """Sessions at their places over one runner; the decode thread alone calls it."""
+
+    def __init__(self, runner: Runner, places: Places, counters: EngineCounters) -> None:
+        """Store the parts."""
+        self._runner = runner
+        self._places = places
+        self._counters = counters
+
+    def open(self, request: GenerationRequest, version: int, is_active: NDArray[np.bool_]) -> Session | None:
+        """The session of a request, at a place of its own; None while there is no room.
+
+        Args:
+            request: to be drawn.
+            version: of the weights.
+            is_active: (places,) where a row is being drawn; its session stays whatever happens. Empty: evict nothing.
+        """
+        session = self._places.sessions.get(request.session)
+        if session is not None:
+            return session
+        if not self._places.has_room and not self._evict(is_active):
+            return None
+        donor = self._places.best_donor(request.share, version, request.token_ids)
+        return self._places.open(request.session, None if donor is None else donor[0])
+
+    def fill(self, turns: Sequence[Turn], version: int) -> Logits:
+        """Make the whole context of each turn stand in its place.
+
+        Args:
+            turns: with open sessions, each in another.
+            version: of the weights that serve.
+
+        Returns:
+            (n, V) logits behind each context.
+        """
+        logits = np.empty((len(turns), self._runner.vocab), dtype=np.float32)
+        waiting = list(range(len(turns)))
+        while waiting:
+            waiting = self._fill_some(turns, waiting, version, logits)
+        return logits
+
+    def _fill_some(self, turns: Sequence[Turn], waiting: Sequence[int], version: int, logits: Logits) -> list[int]:
+        """Fill those that need not wait for a sibling computed in this round; give the others back."""
+        later: list[int] = []
+        leaders: set[str] = set()
+        computed: list[tuple[int, _Reuse]] = []
+        for index in waiting:
+            request = turns[index].request
+            session = self._places.sessions[request.session]
+            if request.share in leaders and session.version != version:
+                later.append(index)
+                continue
+            reuse = self._reuse(request, session, version)
+            if reuse.end_logits is None:
+                leaders.add(request.share)
+                computed.append((index, reuse))
+            else:
+                logits[index] = reuse.end_logits
+                self._settle(request, session, version, reuse, reuse.end_logits)
+        self._compute(turns, computed, version, logits)
+        return later
+
+    def _compute(
+        self, turns: Sequence[Turn], computed: Sequence[tuple[int, _Reuse]], version: int, logits: Logits
+    ) -> None:
+        rows: list[PrefillRow] = []
+        for index, reuse in computed:
+            request = turns[index].request
+            place = self._places.sessions[request.session].place
+            rows.append(PrefillRow(place=place, start=reuse.start, token_ids=request.token_ids[reuse.start :]))
+            self._counters.prefilled_tokens += len(request.token_ids) - reuse.start
+        if not rows:
+            return
+        found = self._runner.prefill(rows)
+        for (index, reuse), line in zip(computed, found, strict=True):
+            request = turns[index].request
+            logits[index] = line
+            self._settle(request, self._places.sessions[request.session], version, reuse, line)
+
+    def _reuse(self, request: GenerationRequest, session: Session, version: int) -> _Reuse:
+        """Keep or copy what can be; from here on the place is this context's own."""
+        tokens = request.token_ids
+        prefix = self._places.prefix(session.place)
+        if session.version == version:
+            kept = min(common_length(session.token_ids, tokens), len(tokens) - 1)
+            if kept == len(session.token_ids) or self._runner.can_copy_prefix:
+                self._counters.kept_tokens += kept
+                return _Reuse(start=kept, is_pure=prefix is not None and kept <= len(prefix.token_ids))
+        donor = self._places.best_donor(request.share, version, tokens) if self._runner.can_copy_prefix else None
+        source = None if donor is None else self._places.prefix(donor[0])
+        self._places.remember(session.place, None)
+        if donor is None or source is None:
+            return _Reuse(start=0, is_pure=True)
+        is_whole = donor[1] == len(tokens) == len(source.token_ids)
+        length = donor[1] if is_whole else min(donor[1], len(tokens) - 1)
+        self._runner.copy_prefix(donor[0], session.place, length)
+        self._counters.copied_tokens += length
+        return _Reuse(start=length, is_pure=True, end_logits=source.end_logits if is_whole else None)
+
+    def _settle(
+        self, request: GenerationRequest, session: Session, version: int, reuse: _Reuse, end_logits: Logits
+    ) -> None:
+        """Note what the place holds now."""
+        session.version = version
+        session.token_ids = request.token_ids
+        if reuse.is_pure:
+            prefix = Prefix(
+                share=request.share, version=version, token_ids=request.token_ids, end_logits=end_logits.copy()
+            )
+            self._places.remember(session.place, prefix)
+
+    def _evict(self, is_active: NDArray[np.bool_]) -> bool:
+        """Give up the longest unused idle session; False where there is none."""
+        if not len(is_active):
+            return False
+        idle = next(self._places.idle(is_active), None)
+        if idle is None:
+            return False
+        self._places.close(idle.name)
+        self._counters.evicted_sessions += 1
+        return True

@@ -1,0 +1,266 @@
+"""Continuous batching: turns are admitted between decode steps, and leave the batch when they end."""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollwright.engines.embedded.batch import Batch
+from rollwright.engines.embedded.caches import Caches, EngineCounters
+from rollwright.engines.embedded.places import Places, Session
+from rollwright.engines.embedded.runner import Install, Logits, Runner
+from rollwright.engines.embedded.stops import DecodeText, ends_in_stop_string
+from rollwright.engines.embedded.turns import Delivery, Turn
+from rollwright.engines.errors import EngineError, EngineLostError
+from rollwright.record import Chunk, Finish, ids, logprobs
+
+__all__ = ["Decoder", "DecoderSettings"]
+
+_WIDTH_STEP = 8
+_MOST_IDLE = 1.25
+"""Rows are brought together when the places of a step are more than this times the rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderSettings:
+    """How turns are admitted."""
+
+    num_slots: int
+    may_evict: bool
+    """Whether an idle open session may lose its cache to a new one; never in the deterministic mode."""
+    decode_text: DecodeText | None = None
+    """For stop strings."""
+
+
+class Decoder:
+    """The turns of one engine and their caches; the decode thread alone calls it."""
+
+    def __init__(self, runner: Runner, settings: DecoderSettings, version: int, counters: EngineCounters) -> None:
+        """Start without turns, serving the runner's weights as `version`."""
+        self.version = version
+        self.delivery = Delivery()
+        self._runner = runner
+        self._settings = settings
+        self._counters = counters
+        self._places = Places(num_places=settings.num_slots)
+        self._caches = Caches(runner, self._places, counters)
+        self._batch = Batch(runner.num_places, runner.max_context_tokens, runner.vocab)
+        self._waiting: deque[Turn] = deque()
+        self._drawing: dict[int, Turn] = {}
+        self._by_request: dict[str, Turn] = {}
+        self._by_session: dict[str, Turn] = {}
+        self._num_ended = 0
+        self.next_deadline = float("inf")
+
+    @property
+    def num_drawing(self) -> int:
+        """Turns in the batch."""
+        return len(self._drawing)
+
+    def submit(self, turn: Turn) -> None:
+        """Queue a turn."""
+        request = turn.request
+        if request.request_id in self._by_request:
+            self.fail(turn, EngineError(f"request {request.request_id} is running already; ids are used once."))
+        elif request.session in self._by_session:
+            other = self._by_session[request.session].request.request_id
+            sentence = f"session {request.session} is drawing request {other}; a context draws one turn at a time."
+            self.fail(turn, EngineError(sentence))
+        else:
+            self._by_request[request.request_id] = self._by_session[request.session] = turn
+            self._waiting.append(turn)
+            self.next_deadline = min(self.next_deadline, turn.deadline)
+            if min(request.max_tokens, self._runner.max_context_tokens - len(request.token_ids)) == 0:
+                self.end(turn, "length")
+
+    def admit(self) -> bool:
+        """Take in every waiting turn for which there is room, in order; False when nothing changed."""
+        if not self._waiting:
+            return False
+        admitted: list[Turn] = []
+        refused: deque[Turn] = deque()
+        may_evict = self._settings.may_evict
+        taken = self._batch.is_active.copy() if may_evict else np.zeros(0, dtype=np.bool_)
+        for turn in self._waiting:
+            session = self._caches.open(turn.request, self.version, taken)
+            if session is None:
+                refused.append(turn)
+                continue
+            if may_evict:
+                taken[session.place] = True
+            admitted.append(turn)
+        self._waiting = refused
+        if not admitted:
+            return False
+        logits = self._caches.fill(admitted, self.version)
+        for turn in admitted:
+            turn.place = self._session(turn).place
+            self._drawing[turn.place] = turn
+            self._batch.start(turn.place, turn.request)
+        self._advance(np.array([turn.place for turn in admitted]), logits)
+        return True
+
+    def step(self) -> None:
+        """Draw one token for every turn in the batch."""
+        self._bring_together()
+        tokens, positions = self._batch.inputs()
+        logits = self._runner.decode(tokens, positions)
+        places = np.flatnonzero(self._batch.is_active)
+        self._counters.decode_steps += 1
+        self._counters.decode_places += len(tokens)
+        self._advance(places, logits if len(places) == len(logits) else logits[places])
+
+    def expire(self, now: float) -> None:
+        """End the turns whose deadline has come."""
+        if now < self.next_deadline:
+            return
+        for turn in [turn for turn in self._by_request.values() if turn.deadline <= now]:
+            self.end(turn, "aborted")
+        self.next_deadline = min((turn.deadline for turn in self._by_request.values()), default=float("inf"))
+
+    def cancel(self, request_id: str) -> None:
+        """End a request with what was drawn."""
+        if turn := self._by_request.get(request_id):
+            self.end(turn, "aborted")
+
+    def drop(self, turn: Turn) -> None:
+        """End a turn that nobody reads, if it still runs."""
+        if self._by_request.get(turn.request.request_id) is turn:
+            self.end(turn, "aborted")
+
+    def release(self, session: str) -> None:
+        """End what the session draws, and free its place."""
+        if turn := self._by_session.get(session):
+            self.end(turn, "aborted")
+        self._places.close(session)
+
+    def end_all(self) -> None:
+        """End every turn."""
+        for turn in list(self._by_request.values()):
+            self.end(turn, "aborted")
+
+    def lose_all(self, sentence: str) -> None:
+        """Every turn fails with the engine."""
+        for turn in list(self._by_request.values()):
+            self.fail(turn, EngineLostError(sentence))
+        self._by_request.clear()
+
+    def install(self, install: Install, version: int) -> None:
+        """Serve new weights; no cache of older ones is used again."""
+        assert not self._drawing
+        install()
+        self.version = version
+        for place in range(self._settings.num_slots):
+            self._places.remember(place, None)
+
+    def end(self, turn: Turn, finish: Finish) -> None:
+        """Send the last chunk of a turn and take it out."""
+        place = turn.place
+        if place < 0:
+            self._waiting = deque(other for other in self._waiting if other is not turn)
+            empty = Chunk(
+                token_ids=ids([]),
+                behavior_logprobs=logprobs([]),
+                policy_version=self.version,
+                cache_version=self.version,
+                tensors={},
+                finish=finish,
+            )
+            self.delivery.add(turn.sink, empty)
+        else:
+            self._send(turn, finish)
+            session = self._session(turn)
+            drawn = self._batch.tokens(place)
+            # The last token drawn has not been through the model: its keys and values come with the next turn.
+            session.token_ids = ids(np.concatenate([turn.request.token_ids, drawn[:-1]]))
+            self._num_ended += 1
+            session.last_used = self._num_ended
+        self._take_out(turn)
+
+    def fail(self, turn: Turn, error: Exception) -> None:
+        """Raise in the reader of a turn."""
+        self.delivery.add(turn.sink, error)
+
+    def _advance(self, places: NDArray[np.intp], logits: Logits) -> None:
+        """Draw, then end the turns that this completes."""
+        drawn = self._batch.draw(places, logits)
+        self._counters.drawn_tokens += len(places) - len(drawn.broken)
+        for place in drawn.broken.tolist():
+            self._break(self._drawing[place])
+        for place in drawn.stopped.tolist():
+            self.end(self._drawing[place], "stop_token")
+        for place in places[self._batch.is_watched[places]].tolist():
+            self._look_at(self._drawing[place])
+        for place in drawn.full.tolist():
+            if place in self._drawing:
+                self.end(self._drawing[place], "length")
+
+    def _look_at(self, turn: Turn) -> None:
+        """Stop strings, and chunks of a few tokens."""
+        request = turn.request
+        if request.stop_strings:
+            decode_text = self._settings.decode_text
+            assert decode_text is not None
+            if ends_in_stop_string(self._batch.tokens(turn.place), request.stop_strings, decode_text):
+                self.end(turn, "stop_string")
+                return
+        if 0 < request.chunk_tokens <= self._batch.num_drawn(turn.place) - turn.num_sent:
+            self._send(turn, None)
+
+    def _send(self, turn: Turn, finish: Finish | None) -> None:
+        chunk = Chunk(
+            token_ids=self._batch.tokens(turn.place, turn.num_sent),
+            behavior_logprobs=self._batch.logprobs(turn.place, turn.num_sent),
+            policy_version=self.version,
+            cache_version=self._session(turn).version,
+            tensors={},
+            finish=finish,
+        )
+        turn.num_sent = self._batch.num_drawn(turn.place)
+        self.delivery.add(turn.sink, chunk)
+
+    def _break(self, turn: Turn) -> None:
+        """Numbers that are not finite end the turn, and must not stay in a cache that others will read."""
+        sentence = f"request {turn.request.request_id}: the logits of version {self.version} are not finite"
+        self.delivery.add(turn.sink, EngineLostError(sentence))
+        self._runner.scrub(turn.place)
+        self._places.remember(turn.place, None)
+        self._take_out(turn)
+        self._places.close(turn.request.session)
+
+    def _take_out(self, turn: Turn) -> None:
+        if turn.place >= 0:
+            self._batch.stop(turn.place)
+            del self._drawing[turn.place]
+        del self._by_request[turn.request.request_id]
+        del self._by_session[turn.request.session]
+
+    def _session(self, turn: Turn) -> Session:
+        return self._places.sessions[turn.request.session]
+
+    def _bring_together(self) -> None:
+        """Move rows to the first places where too many between them are idle."""
+        active = np.flatnonzero(self._batch.is_active)
+        width, needed = (-(-size // _WIDTH_STEP) * _WIDTH_STEP for size in (int(active[-1]) + 1, len(active)))
+        if width <= needed * _MOST_IDLE:
+            return
+        far = active[active >= needed].tolist()
+        near = np.flatnonzero(~self._batch.is_active[:needed]).tolist()
+        for first, second in zip(near, far, strict=False):
+            self._exchange(first, second)
+
+    def _exchange(self, first: int, second: int) -> None:
+        num_tokens = max(
+            *(self._places.length(place) for place in (first, second)),
+            *(self._batch.num_written(place) for place in (first, second)),
+        )
+        self._runner.exchange(first, second, num_tokens)
+        self._batch.exchange(first, second)
+        self._places.exchange(first, second)
+        turns = {second: self._drawing.pop(first, None), first: self._drawing.pop(second, None)}
+        for place, turn in turns.items():
+            if turn is not None:
+                turn.place = place
+                self._drawing[place] = turn
+        self._counters.moved_places += 1

@@ -1,0 +1,106 @@
+"""Any other causal LM of `transformers`, by its own forward pass: a row at a time, slower and without neighbors."""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import Cache, DynamicCache, PreTrainedModel
+
+from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
+
+__all__ = ["GenericRunner"]
+
+
+class GenericRunner:
+    """Caches of `transformers`, one a place. They may be of any kind: none is cut or copied, a new start recomputes."""
+
+    def __init__(self, *, model: PreTrainedModel, vocab: int, num_places: int, max_context_tokens: int) -> None:
+        """Copy the model, so that training it elsewhere moves nothing here.
+
+        Args:
+            model: a causal LM, on its device and in its type.
+            vocab: number of token ids.
+            num_places: contexts held at once.
+            max_context_tokens: the longest.
+        """
+        self._model = copy.deepcopy(model).eval()
+        self._vocab = vocab
+        self._num_places = num_places
+        self._max_context = max_context_tokens
+        self._caches: dict[int, Cache] = {}
+
+    @property
+    def vocab(self) -> int:
+        """Number of token ids."""
+        return self._vocab
+
+    @property
+    def num_places(self) -> int:
+        """Caches that hold a context each."""
+        return self._num_places
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Tokens a place can hold."""
+        return self._max_context
+
+    @property
+    def can_copy_prefix(self) -> bool:
+        """Never."""
+        return False
+
+    @torch.inference_mode()
+    def prefill(self, rows: Sequence[PrefillRow]) -> Logits:
+        """Write tokens; (n, V) logits behind the last token of each row."""
+        for row in rows:
+            if row.start == 0:
+                self._caches[row.place] = DynamicCache(config=self._model.config)
+        return np.stack([self._forward(row.token_ids, self._caches[row.place])[-1] for row in rows])
+
+    @torch.inference_mode()
+    def decode(self, token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
+        """Write one token at each of the first n places; position −1 leaves a place alone. (n, V) logits."""
+        logits = np.zeros((len(token_ids), self._vocab), dtype=np.float32)
+        for place in np.flatnonzero(positions >= 0).tolist():
+            logits[place] = self._forward(token_ids[place : place + 1], self._caches[place])[-1]
+        return logits
+
+    @torch.inference_mode()
+    def score(self, token_ids: NDArray[np.int32], score_from: int) -> Iterator[Logits]:
+        """Logits that tokens `score_from`… were drawn from."""
+        if score_from < len(token_ids):
+            yield self._forward(token_ids[:-1], DynamicCache(config=self._model.config))[score_from - 1 :]
+
+    def copy_prefix(self, source: int, target: int, num_tokens: int) -> None:
+        """Never asked."""
+        raise AssertionError("a generic cache is not copied")
+
+    def exchange(self, first: int, second: int, num_tokens: int) -> None:
+        """Exchange what two places hold."""
+        held = {place: self._caches.pop(place) for place in (first, second) if place in self._caches}
+        self._caches.update({first + second - place: cache for place, cache in held.items()})
+
+    def scrub(self, place: int) -> None:
+        """Forget a place."""
+        self._caches.pop(place, None)
+
+    @torch.inference_mode()
+    def stage(self, tensors: Mapping[str, Tensor]) -> Install:
+        """Copy new weights."""
+        own = self._model.state_dict()
+        staged = {name: tensor.detach().to(own[name], copy=True) for name, tensor in tensors.items()}
+
+        def install() -> None:
+            with torch.inference_mode():
+                for name, tensor in staged.items():
+                    own[name].copy_(tensor)
+            self._caches.clear()
+
+        return install
+
+    def _forward(self, token_ids: NDArray[np.integer], cache: Cache) -> Logits:
+        ids = torch.from_numpy(token_ids.astype(np.int64))[None].to(self._model.device)
+        return self._model(input_ids=ids, past_key_values=cache, use_cache=True).logits[0].float().cpu().numpy()

@@ -1,0 +1,133 @@
+"""Which session holds which place, and what a new session can copy instead of computing it.
+
+A session keeps its place from its first turn until it is released. The first tokens of a place that were computed by
+prefilling alone (its prefix) stay known after release until the place is taken again: a request with the same `share`
+and the same weights copies them. What was decoded is never copied, since its bits differ from a prefill's.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollwright.engines.embedded.runner import Logits
+from rollwright.record import Ids, ids
+
+__all__ = ["Places", "Prefix", "Session", "common_length"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prefix:
+    """Tokens at the start of a place, all computed by prefilling under one version."""
+
+    share: str
+    version: int
+    token_ids: Ids
+    end_logits: Logits
+    """(V,) behind the last of them."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Session:
+    """A context with a warm cache."""
+
+    name: str
+    place: int
+    version: int = -1
+    """Of the weights that made the cache."""
+    token_ids: Ids = field(default_factory=lambda: ids([]))
+    """Whose keys and values stand in the cache."""
+    last_used: int = 0
+    """Counts turns of the engine, for eviction outside the deterministic mode."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Places:
+    """The table of places."""
+
+    num_places: int
+    sessions: dict[str, Session] = field(default_factory=dict[str, Session])
+    _holders: dict[int, Session] = field(default_factory=dict[int, Session])
+    _prefixes: dict[int, Prefix] = field(default_factory=dict[int, Prefix])
+    _by_share: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a place is free."""
+        return len(self._holders) < self.num_places
+
+    def open(self, name: str, wanted: int | None) -> Session:
+        """Give a session the place it wants if that is free, else the lowest free one."""
+        place = wanted if wanted is not None and wanted not in self._holders else self._lowest_free()
+        session = Session(name=name, place=place)
+        self.sessions[name] = self._holders[place] = session
+        return session
+
+    def close(self, name: str) -> Session | None:
+        """Free a session's place; its prefix can still be copied until the place is taken."""
+        session = self.sessions.pop(name, None)
+        if session is not None:
+            del self._holders[session.place]
+        return session
+
+    def holder(self, place: int) -> Session | None:
+        """The session that holds a place."""
+        return self._holders.get(place)
+
+    def remember(self, place: int, prefix: Prefix | None) -> None:
+        """Note what the start of a place holds from now on."""
+        old = self._prefixes.pop(place, None)
+        if old is not None:
+            members = self._by_share[old.share]
+            members.discard(place)
+            if not members:
+                del self._by_share[old.share]
+        if prefix is not None:
+            self._prefixes[place] = prefix
+            self._by_share.setdefault(prefix.share, set()).add(place)
+
+    def prefix(self, place: int) -> Prefix | None:
+        """What the start of a place holds."""
+        return self._prefixes.get(place)
+
+    def best_donor(self, share: str, version: int, token_ids: Ids) -> tuple[int, int] | None:
+        """The place with the longest common prefix of this share and version, and that length; None without one."""
+        found: tuple[int, int] | None = None
+        for place in sorted(self._by_share.get(share, ())):
+            prefix = self._prefixes[place]
+            length = common_length(prefix.token_ids, token_ids) if prefix.version == version else 0
+            if length > 0 and (found is None or length > found[1]):
+                found = (place, length)
+        return found
+
+    def length(self, place: int) -> int:
+        """Positions of a place that mean something: of its session, or of the prefix that stayed."""
+        holder, prefix = self._holders.get(place), self._prefixes.get(place)
+        of_session = 0 if holder is None else len(holder.token_ids)
+        return max(of_session, 0 if prefix is None else len(prefix.token_ids))
+
+    def exchange(self, first: int, second: int) -> None:
+        """Exchange what two places hold."""
+        prefixes = self._prefixes.get(first), self._prefixes.get(second)
+        self.remember(first, prefixes[1])
+        self.remember(second, prefixes[0])
+        holders = self._holders.pop(first, None), self._holders.pop(second, None)
+        for holder, place in zip(holders, (second, first), strict=True):
+            if holder is not None:
+                holder.place = place
+                self._holders[place] = holder
+
+    def idle(self, is_active: NDArray[np.bool_]) -> Iterator[Session]:
+        """Sessions that draw nothing now, the longest unused first."""
+        yield from sorted((s for s in self._holders.values() if not is_active[s.place]), key=lambda s: s.last_used)
+
+    def _lowest_free(self) -> int:
+        return next(place for place in range(self.num_places) if place not in self._holders)
+
+
+def common_length(first: Ids, second: Ids) -> int:
+    """How many tokens two contexts share from the start."""
+    size = min(len(first), len(second))
+    differing = np.flatnonzero(first[:size] != second[:size])
+    return int(differing[0]) if len(differing) else size

@@ -1,0 +1,131 @@
+"""Whether a row's bits depend on its neighbors on this machine, on this model's shapes.
+
+One context is run alone: a prompt, some forced tokens, a tool's answer, some more tokens. Then again at other places,
+beside neighbors of several lengths, in wider batches, and with its prompt cut in other pieces. All logits have to be
+equal bit for bit, or the deterministic mode cannot be promised here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollwright.engines.embedded.runner import Logits, PrefillRow, Runner
+
+__all__ = ["Crowd", "probe"]
+
+_DELTA = 11
+_STEPS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowd:
+    """What stands around the probed context."""
+
+    place: int
+    width: int
+    """Places of a decode step."""
+    neighbor_tokens: int
+    """Length of the others' contexts."""
+    cuts: tuple[int, ...]
+    """Where the prompt is cut."""
+
+    def __str__(self) -> str:
+        """For a sentence."""
+        around = f"{self.width} places with contexts of {self.neighbor_tokens} tokens"
+        return f"at place {self.place} among {around}, its prompt cut at {self.cuts or 'no place'}"
+
+
+def probe(runner: Runner) -> str | None:
+    """Run the comparison; the runner must hold nothing, and holds nothing that counts afterwards.
+
+    Returns:
+        What differed, or None: then a context gives the same bits in any company.
+    """
+    found = None
+    for prompt_tokens in _prompt_lengths(runner.max_context_tokens):
+        ids = np.random.default_rng(prompt_tokens).integers(0, runner.vocab, prompt_tokens + _DELTA + 2 * _STEPS)
+        tokens = ids.astype(np.int32)
+        alone = _run(runner, tokens, prompt_tokens, Crowd(place=0, width=1, neighbor_tokens=1, cuts=()))
+        for crowd in _crowds(runner, prompt_tokens):
+            together = _run(runner, tokens, prompt_tokens, crowd)
+            for what, first, second in zip(_STAGES, alone, together, strict=True):
+                if found is None and not np.array_equal(first, second):
+                    found = f"a context of {prompt_tokens} tokens gives other bits {what} {crowd} than alone"
+    for place in range(runner.num_places):
+        runner.scrub(place)
+    return found
+
+
+_STAGES = (
+    "behind its prompt",
+    *(f"in decode step {i + 1}" for i in range(_STEPS)),
+    "behind a tool's answer",
+    *(f"in decode step {_STEPS + i + 1}" for i in range(_STEPS)),
+)
+
+
+def _prompt_lengths(most: int) -> list[int]:
+    """Short, and on both sides of the blocks that the value product is summed in."""
+    room = most - _DELTA - 2 * _STEPS
+    return sorted({min(length, room) for length in (5, 45, 250, 500)})
+
+
+def _crowds(runner: Runner, prompt_tokens: int) -> list[Crowd]:
+    places, most = runner.num_places, runner.max_context_tokens
+    lengths = sorted({min(length, most - 2 * _STEPS) for length in (1, 30, prompt_tokens + 40, 300, most)})
+    widths = sorted({min(width, places) for width in (8, 16, 40, places)})
+    crowds: list[Crowd] = []
+    for number in range(max(len(lengths), len(widths))):
+        width = widths[number % len(widths)]
+        cuts = ((), (prompt_tokens // 3,), (1, prompt_tokens // 2), tuple(range(8, prompt_tokens, 40)))[number % 4]
+        crowds.append(
+            Crowd(
+                place=(width - 1) * number // max(len(lengths), len(widths)),
+                width=width,
+                neighbor_tokens=lengths[number % len(lengths)],
+                cuts=tuple(cut for cut in cuts if 0 < cut < prompt_tokens),
+            )
+        )
+    return crowds
+
+
+def _run(runner: Runner, tokens: NDArray[np.int32], prompt_tokens: int, crowd: Crowd) -> list[Logits]:
+    """Logits behind the prompt, in each decode step, behind the delta, and in each decode step again."""
+    bounds = [0, *crowd.cuts, prompt_tokens]
+    found = [_prefill(runner, tokens, bounds, crowd)]
+    position = prompt_tokens
+    found += _decode(runner, tokens, position, crowd)
+    position += _STEPS
+    found.append(_prefill(runner, tokens, [position, position + _DELTA], crowd))
+    found += _decode(runner, tokens, position + _DELTA, crowd)
+    return found
+
+
+def _prefill(runner: Runner, tokens: NDArray[np.int32], bounds: Sequence[int], crowd: Crowd) -> Logits:
+    """Write pieces of the context, each beside pieces of its neighbors."""
+    logits: Logits | None = None
+    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        rows = [PrefillRow(place=crowd.place, start=low, token_ids=tokens[low:high])]
+        others = [place for place in range(min(crowd.width, 4)) if place != crowd.place]
+        for number, place in enumerate(others):
+            length = min(1 + 7 * number + (high - low) // 2, runner.max_context_tokens)
+            start = min(crowd.neighbor_tokens, runner.max_context_tokens - length)
+            rows.insert(number % 2, PrefillRow(place=place, start=start, token_ids=tokens[:length]))
+        mine = next(i for i, row in enumerate(rows) if row.place == crowd.place)
+        logits = runner.prefill(rows)[mine]
+    assert logits is not None
+    return logits
+
+
+def _decode(runner: Runner, tokens: NDArray[np.int32], position: int, crowd: Crowd) -> list[Logits]:
+    """Force tokens, beside neighbors that write at the ends of their contexts."""
+    found: list[Logits] = []
+    for step in range(_STEPS):
+        given = np.full(crowd.width, tokens[step], dtype=np.int64)
+        positions = np.full(crowd.width, crowd.neighbor_tokens + step - 1, dtype=np.int64)
+        positions[1::5] = -1
+        given[crowd.place], positions[crowd.place] = tokens[position + step], position + step
+        found.append(runner.decode(given, positions)[crowd.place])
+    return found
