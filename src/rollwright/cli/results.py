@@ -73,7 +73,7 @@ def _labels(row: EvaluationRow) -> str:
     return ", ".join(f"{name} {value}" for name, value in row.labels.items())
 
 
-def _point(point: EvaluationPoint | None) -> dict[str, float | int] | None:
+def _point(point: EvaluationPoint | None) -> dict[str, float | int | None] | None:
     if point is None:
         return None
     return {

@@ -139,7 +139,7 @@ class PersonScreen:
 
     def evaluated(self, report: EvaluationReport) -> None:
         """An evaluation was committed."""
-        self._held_out = f"held-out {report.success:.3f}"
+        self._held_out = "held-out —" if report.success is None else f"held-out {report.success:.3f}"
         self.say(
             f"step {report.step}: held-out success {interval(report.success, report.low, report.high)} on "
             f"{report.num_tasks} tasks × {report.num_samples}"

@@ -33,9 +33,10 @@ class Evaluation:
     """What one evaluation measured, and its episodes."""
 
     protocol: str
-    success: float
-    low: float
-    high: float
+    success: float | None
+    """None where every attempt went unscored; the bounds also where they are undefined."""
+    low: float | None
+    high: float | None
     num_tasks: int
     num_samples: int
     rows: tuple[EvaluationRow, ...]
@@ -91,9 +92,9 @@ async def evaluate(
     success = next(r for r in rows if r.metric == "success" and not r.labels)
     return Evaluation(
         protocol=protocol.name,
-        success=success.value if success.value is not None else float("nan"),
-        low=success.low if success.low is not None else float("nan"),
-        high=success.high if success.high is not None else float("nan"),
+        success=success.value,
+        low=success.low,
+        high=success.high,
         num_tasks=success.num_tasks,
         num_samples=protocol.samples,
         rows=rows,

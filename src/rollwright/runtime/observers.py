@@ -69,9 +69,10 @@ class EvaluationReport:
     step: int
     stage: str
     protocol: str
-    success: float
-    low: float
-    high: float
+    success: float | None
+    """None where every attempt went unscored."""
+    low: float | None
+    high: float | None
     num_tasks: int
     num_samples: int
     seconds: float

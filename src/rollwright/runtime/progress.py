@@ -18,9 +18,10 @@ class EvaluationPoint:
     """One evaluation, as the final table shows it."""
 
     step: int
-    success: float
-    low: float
-    high: float
+    success: float | None
+    """None where every attempt went unscored."""
+    low: float | None
+    high: float | None
     num_tasks: int
 
 
