@@ -50,6 +50,8 @@ class Ledger:
         self._now = now
         self._live: dict[tuple[int, int], LedgerState] = {}
         self._counts: Counter[str] = Counter(balance.by_state if balance else {})
+        self._settled = Counter({state: self._counts[state] for state in _NEXT if state is not None})
+        """Slots that failed for good before the checkpoint: their groups are settled, so nothing moves them again."""
         self._dispatched = balance.dispatched if balance else 0
         self._pending: list[LedgerRow] = []
 
@@ -101,7 +103,8 @@ class Ledger:
         """
         by_state = {state: count for state, count in sorted(self._counts.items()) if count}
         live = Counter(self._live.values())
-        wrong = {s: (self._counts[s], live[s]) for s in _NEXT if s is not None and self._counts[s] != live[s]}
+        held = {s: live[s] + self._settled[s] for s in _NEXT if s is not None}
+        wrong = {s: (self._counts[s], n) for s, n in held.items() if self._counts[s] != n}
         if sum(by_state.values()) != self._dispatched or wrong:
             raise LedgerError(
                 f"the ledger does not balance: {self._dispatched} slots were dispatched, its states hold "
