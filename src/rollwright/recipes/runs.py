@@ -32,6 +32,7 @@ from rollwright.recipes.build.session import (
     make_episodes,
     open_engine,
     run_evaluation,
+    unwatched,
 )
 from rollwright.recipes.build.stored import shortened, stored_groups
 from rollwright.recipes.build.world import World, build_world
@@ -39,7 +40,7 @@ from rollwright.recipes.config.learning import SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.resolve import Resolved, recipe_toml, resolve_text
-from rollwright.record import digest
+from rollwright.record import Engine, digest
 from rollwright.runtime.checkpoints import read_progress
 from rollwright.runtime.collecting import collect_only
 from rollwright.runtime.loop import Loop, LoopParts, RunResult
@@ -73,6 +74,8 @@ class TrainOrder:
     source: Path | None
     """A stored run whose episodes are learned from again."""
     is_rollouts_only: bool
+    watch: Callable[[Engine], Engine] = unwatched
+    """Puts something between engine and driver, such as a recorder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +145,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
             first_group=0,
             balance=None,
             stored=None if source is None else partial(stored_groups, source),
+            watch=order.watch,
         )
         observer.run_started(_started(foundation, folder, None))
         if order.is_rollouts_only:
@@ -192,6 +196,7 @@ def resume_run(path: Path, observer: Observer) -> TrainResult:
             first_group=0 if progress is None else progress.next_group,
             balance=None if progress is None else progress.balance,
             stored=None if source is None else partial(stored_groups, source),
+            watch=unwatched,
         )
         observer.run_started(_started(foundation, folder, 0 if progress is None else progress.step))
         return _finish(foundation, order, stack, _Start(checkpoint=chosen, progress=progress), None)

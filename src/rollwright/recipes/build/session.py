@@ -29,7 +29,16 @@ from rollwright.runtime.weights import WeightChannel, WeightShelf
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["Foundation", "LoopOrder", "lay_foundation", "loop_parts", "make_episodes", "open_engine", "run_evaluation"]
+__all__ = [
+    "Foundation",
+    "LoopOrder",
+    "lay_foundation",
+    "loop_parts",
+    "make_episodes",
+    "open_engine",
+    "run_evaluation",
+    "unwatched",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +65,8 @@ class LoopOrder:
     first_group: int
     balance: LedgerBalance | None
     stored: Callable[[int], Sequence[Group]] | None
+    watch: Callable[[Engine], Engine]
+    """Puts something between engine and driver, such as a recorder; `unwatched` puts nothing."""
 
 
 def lay_foundation(
@@ -82,6 +93,11 @@ def lay_foundation(
         protocol=build_protocol(recipe, world, revision),
         model=make_model(),
     )
+
+
+def unwatched(engine: Engine) -> Engine:
+    """The engine itself."""
+    return engine
 
 
 def open_engine(foundation: Foundation, shelf: WeightShelf, *, version: int) -> Engine:
@@ -125,7 +141,7 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
     """
     recipe = foundation.recipe
     shelf = WeightShelf()
-    engine = open_engine(foundation, shelf, version=order.version)
+    engine = order.watch(open_engine(foundation, shelf, version=order.version))
     learner = StagedLearner(foundation.model, stage_settings(recipe.stages[0], recipe))
     thread = stack.enter_context(ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner"))
     counter = GroupCounter(order.first_group)
