@@ -188,8 +188,8 @@ class Optimizer:
         self.adamw.state.clear()
         for name, parameter in self.parameters.items():
             if f"step/{name}" in tensors:
-                moments = {key: tensors[f"{key}/{name}"].to(parameter.device) for key in ("exp_avg", "exp_avg_sq")}
-                self.adamw.state[parameter] = {"step": tensors[f"step/{name}"], **moments}
+                keys = ("step", "exp_avg", "exp_avg_sq")
+                self.adamw.state[parameter] = {key: tensors[f"{key}/{name}"].to(parameter.device) for key in keys}
 
 
 def make_optimizer(parameters: Mapping[str, Parameter], settings: OptimizerSettings) -> Optimizer:
