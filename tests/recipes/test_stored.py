@@ -1,0 +1,68 @@
+"""A run that goes on under a version with other defaults says so, and keeps its own values."""
+
+import dataclasses
+
+import pytest
+
+from rollwright.evidence import ConfigValue, RunFolder
+from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.resolve import Resolved, recipe_toml, resolve, resolve_text
+from rollwright.recipes.stored import ChangedDefault, changed_defaults, refuse_changed_defaults
+from tests.evidence.runs import manifest
+
+
+def stored(resolved: Resolved, path, **older: str):
+    """A run folder as a version with other defaults wrote it: `older` maps the end of a line to what stood there."""
+    text = recipe_toml(resolved.recipe)
+    for now, then in older.items():
+        assert f"\n{now} = " in text
+        line = next(line for line in text.splitlines() if line.startswith(f"{now} = "))
+        text = text.replace(f"\n{line}\n", f"\n{then}\n" if then else "\n")
+    values = tuple(ConfigValue(key=key, value="", origin=origin) for key, origin in resolved.origins.items())
+    RunFolder.create(path, dataclasses.replace(manifest(), configuration=values), text).close()
+    return text
+
+
+@pytest.mark.case("F140")
+def test_changed_defaults_stop_a_resume_and_are_listed_while_the_run_keeps_its_own(tmp_path):
+    resolved = resolve("arithmetic-tool", ["runtime.checkpoint_every=3"])
+    text = stored(
+        resolved,
+        tmp_path / "run",
+        keep_checkpoints="keep_checkpoints = 9",  # a default then, another one now
+        easy="easy = 0.9",
+        checkpoint_every="checkpoint_every = 4",  # a person's own choice, whatever the default is now
+    )
+    with pytest.raises(RecipeError) as caught:
+        refuse_changed_defaults(tmp_path / "run")
+    assert "runtime.keep_checkpoints was 9 and is 2 now" in str(caught.value)
+    assert "tasks.easy was 0.9 and is 0.2 now" in str(caught.value)
+    assert "checkpoint_every" not in str(caught.value)
+    assert "--accept-changes goes on" in str(caught.value)
+    kept = resolve_text(text, origin="run run").values()
+    assert kept["tasks.easy"] == 0.9
+    assert (kept["runtime.keep_checkpoints"], kept["runtime.checkpoint_every"]) == (9, 4)
+
+
+@pytest.mark.case("F140")
+def test_a_key_that_the_run_did_not_know_is_a_changed_default(tmp_path):
+    resolved = resolve("arithmetic-tool")
+    text = stored(resolved, tmp_path / "run", keep_checkpoints="")
+    assert changed_defaults(text, resolved.origins) == (
+        ChangedDefault(key="runtime.keep_checkpoints", stored=None, now=2),
+    )
+
+
+@pytest.mark.parametrize(
+    "settings", [[], ["objective=dapo"], ["verifier.parts.format.weight=0.3"], ["stages=[{kind='rl'}]"]]
+)
+def test_the_same_version_has_nothing_to_accept(tmp_path, settings):
+    resolved = resolve("arithmetic-tool", settings)
+    stored(resolved, tmp_path / "run")
+    refuse_changed_defaults(tmp_path / "run")
+
+
+def test_a_recipe_of_another_schema_is_refused_first(tmp_path):
+    RunFolder.create(tmp_path / "run", manifest(), "schema_version = 99\n").close()
+    with pytest.raises(RecipeError, match="schema_version 99"):
+        refuse_changed_defaults(tmp_path / "run")
