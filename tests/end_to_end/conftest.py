@@ -1,0 +1,44 @@
+"""One small run with everything kept, shared by the tests that only look at it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rollwright.engines.recorder import RecordedChunk, RecordingEngine
+from rollwright.recipes.runs import TrainOrder, TrainResult, train_run
+from rollwright.record import Engine
+from tests.end_to_end.small import TAUGHT, Listener, small
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A finished run, and what stood between its engine and its driver."""
+
+    path: Path
+    result: TrainResult
+    chunks: Sequence[RecordedChunk]
+    heard: Listener
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A small run with a recorder, and a checkpoint of every step."""
+    path = tmp_path_factory.mktemp("end_to_end") / "recorded"
+    recorders: list[RecordingEngine] = []
+    heard = Listener()
+
+    def watch(engine: Engine) -> Engine:
+        recorders.append(RecordingEngine(engine))
+        return recorders[-1]
+
+    order = TrainOrder(
+        resolved=small(*TAUGHT, "runtime.keep_every=1"),
+        run_dir=path,
+        source=None,
+        is_rollouts_only=False,
+        watch=watch,
+    )
+    result = train_run(order, heard)
+    return Recorded(path=path, result=result, chunks=recorders[0].chunks, heard=heard)
