@@ -57,6 +57,12 @@ def small(*settings: str) -> Resolved:
     return resolve(RECIPE, (*SMALL, *settings))
 
 
+def small_rl(*settings: str) -> Resolved:
+    """The same without a warm start."""
+    kept = [setting for setting in SMALL if not setting.startswith("stages.")]
+    return resolve(RECIPE, ('stages=[{kind="rl", name="rl"}]', *kept, *settings))
+
+
 def arguments(*settings: str) -> list[str]:
     """`--set` for each of the small settings and for `settings`."""
     return [word for setting in (*SMALL, *settings) for word in ("--set", setting)]

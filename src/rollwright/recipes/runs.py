@@ -149,7 +149,8 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
         )
         observer.run_started(_started(foundation, folder, None))
         if order.is_rollouts_only:
-            return _finish(foundation, loop_order, stack, _Start(checkpoint=None, progress=None), collect_only)
+            collect = partial(collect_only, evaluation_groups=len(foundation.protocol.tasks))
+            return _finish(foundation, loop_order, stack, _Start(checkpoint=None, progress=None), collect)
         return _finish(foundation, loop_order, stack, _Start(checkpoint=None, progress=None), None)
 
 

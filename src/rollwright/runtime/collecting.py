@@ -11,12 +11,19 @@ from rollwright.runtime.parts import Collector
 __all__ = ["collect_only"]
 
 
-async def collect_only(parts: LoopParts) -> RunResult:
+async def collect_only(parts: LoopParts, *, evaluation_groups: int) -> RunResult:
     """Record what the first stage can give before anything is learned: all its demonstrations, or one batch.
 
     The first weights are saved beside them, so that a later run can learn from the record alone.
+
+    Args:
+        parts: of the run.
+        evaluation_groups: groups of the evaluation that `train` begins with; their ids stay free, so that every episode
+            has the ids and seeds that it would have there.
     """
     began = time.monotonic()
+    for _ in range(evaluation_groups):
+        parts.counter.take()
     stage = parts.stages[0]
     await asyncio.get_running_loop().run_in_executor(parts.learner_thread, stage.begin)
     commit = parts.folder.commit(CommitRows(kind="step", step=0), at=parts.now())
