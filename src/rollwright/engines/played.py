@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rollwright.engines.checks import check_request
 from rollwright.engines.errors import EngineError
 from rollwright.record import (
     Capabilities,
@@ -68,6 +69,7 @@ class PlayedEngine:
         """
         if self._is_closed:
             raise EngineLostError("the playing engine is closed")
+        check_request(request, self.capabilities, request.policy)
         if self._next >= len(self._turns):
             raise EngineError(
                 f"request {request.request_id} asks for turn {self._next + 1} of a demonstration of "

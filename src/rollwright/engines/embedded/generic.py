@@ -1,6 +1,7 @@
 """Any other causal LM of `transformers`, by its own forward pass: a row at a time, slower and without neighbors."""
 
 import copy
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 
 from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
+from rollwright.engines.errors import UnsupportedModelError
 
 __all__ = ["GenericRunner"]
 
@@ -30,6 +32,7 @@ class GenericRunner:
         self._vocab = vocab
         self._num_places = num_places
         self._max_context = max_context_tokens
+        self._cache_name = _cache_name(model)
         self._caches: dict[int, Cache] = {}
 
     @property
@@ -103,4 +106,14 @@ class GenericRunner:
 
     def _forward(self, token_ids: NDArray[np.integer], cache: Cache) -> Logits:
         ids = torch.from_numpy(token_ids.astype(np.int64))[None].to(self._model.device)
-        return self._model(input_ids=ids, past_key_values=cache, use_cache=True).logits[0].float().cpu().numpy()
+        held = {self._cache_name: cache}
+        return self._model(input_ids=ids, use_cache=True, **held).logits[0].float().cpu().numpy()
+
+
+def _cache_name(model: PreTrainedModel) -> str:
+    """What the model's forward pass calls its cache; a name it does not know would be ignored without a word."""
+    known = inspect.signature(model.forward).parameters
+    for name in ("cache", "past_key_values"):
+        if name in known:
+            return name
+    raise UnsupportedModelError(f"{type(model).__name__} takes no cache of keys and values; no path runs it here.")

@@ -25,7 +25,7 @@ from rollwright.engines.embedded.weights import weight_names
 from rollwright.engines.errors import DeterminismError, EngineError, UnsupportedModelError
 from rollwright.record import Capabilities, Swap, WeightReader
 
-__all__ = ["EmbeddedSettings", "load_engine", "open_engine"]
+__all__ = ["EmbeddedSettings", "load_engine", "make_runner", "open_engine"]
 
 _KEY_MULTIPLES = (16, 256)
 """What decoding pads keys to: the first with which the probe passes."""
@@ -74,7 +74,7 @@ def open_engine(
         UnsupportedModelError: for what is no causal LM, or has not so many positions.
         DeterminismError: where the deterministic mode cannot be kept on this machine.
     """
-    runner = _make_runner(model, settings)
+    runner = make_runner(model, settings)
     counters = EngineCounters()
     decoder_settings = DecoderSettings(
         num_slots=settings.num_slots, may_evict=settings.mode == "fast", decode_text=decode_text
@@ -118,7 +118,13 @@ def load_engine(
     return open_engine(model, settings, read, decode_text)
 
 
-def _make_runner(model: PreTrainedModel, settings: EmbeddedSettings) -> Runner:
+def make_runner(model: PreTrainedModel, settings: EmbeddedSettings) -> Runner:
+    """The fast path where the model has one, else its own forward pass.
+
+    Raises:
+        UnsupportedModelError: for what is no causal LM, or has not so many positions.
+        DeterminismError: where the deterministic mode cannot be kept on this machine.
+    """
     config = model.config
     if not isinstance(model, GenerationMixin) or config.is_encoder_decoder:
         raise UnsupportedModelError(f"{type(model).__name__} is no causal LM. {_what_runs()}")

@@ -16,7 +16,7 @@ from rollwright.engines.embedded.runner import Logits, PrefillRow, Runner
 __all__ = ["Crowd", "probe"]
 
 _DELTA = 11
-_STEPS = 3
+_STEPS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,28 +67,21 @@ _STAGES = (
 
 
 def _prompt_lengths(most: int) -> list[int]:
-    """Short, and on both sides of the blocks that the value product is summed in."""
+    """On both sides of the first block that the value product is summed in."""
     room = most - _DELTA - 2 * _STEPS
-    return sorted({min(length, room) for length in (5, 45, 250, 500)})
+    return sorted({min(length, room) for length in (45, 290)})
 
 
 def _crowds(runner: Runner, prompt_tokens: int) -> list[Crowd]:
-    places, most = runner.num_places, runner.max_context_tokens
-    lengths = sorted({min(length, most - 2 * _STEPS) for length in (1, 30, prompt_tokens + 40, 300, most)})
-    widths = sorted({min(width, places) for width in (8, 16, 40, places)})
-    crowds: list[Crowd] = []
-    for number in range(max(len(lengths), len(widths))):
-        width = widths[number % len(widths)]
-        cuts = ((), (prompt_tokens // 3,), (1, prompt_tokens // 2), tuple(range(8, prompt_tokens, 40)))[number % 4]
-        crowds.append(
-            Crowd(
-                place=(width - 1) * number // max(len(lengths), len(widths)),
-                width=width,
-                neighbor_tokens=lengths[number % len(lengths)],
-                cuts=tuple(cut for cut in cuts if 0 < cut < prompt_tokens),
-            )
-        )
-    return crowds
+    """Few, since each costs a dozen forward passes at start; lengths, widths, places and cuts change between them."""
+    places, most = runner.num_places, runner.max_context_tokens - 2 * _STEPS
+    return [
+        Crowd(
+            place=min(5, places - 1), width=min(8, places), neighbor_tokens=min(30, most), cuts=(prompt_tokens // 3,)
+        ),
+        Crowd(place=min(13, places - 1), width=min(24, places), neighbor_tokens=min(300, most), cuts=()),
+        Crowd(place=places - 1, width=places, neighbor_tokens=most, cuts=(1, prompt_tokens // 2)),
+    ]
 
 
 def _run(runner: Runner, tokens: NDArray[np.int32], prompt_tokens: int, crowd: Crowd) -> list[Logits]:
