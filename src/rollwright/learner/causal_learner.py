@@ -44,6 +44,7 @@ from rollwright.learner.state import (
     named_weights,
     restore_state,
     save_state,
+    write_state,
     tensor_specs,
 )
 from rollwright.record.engine import WeightsManifest
@@ -125,6 +126,10 @@ class CausalLearner:
     def save(self, folder: Path) -> None:
         """Write a checkpoint: a Hugging Face folder with `training_state/` in it, complete or not there at all."""
         save_state(self._state(), folder)
+
+    def write(self, folder: Path) -> None:
+        """Fill an empty folder that the caller makes durable, with what `save` would write."""
+        write_state(self._state(), folder)
 
     def restore(self, folder: Path) -> None:
         """Take a checkpoint back: weights, optimizer, schedule, counters and reference are those that were saved."""

@@ -1,5 +1,7 @@
 """Causal language models: from a local folder, from a GGUF file, or made on the spot from numbers and a seed."""
 
+import os
+import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ __all__ = [
     "make_model",
     "num_parameters",
     "save_model",
+    "system_errors",
     "without_progress_bars",
 ]
 
@@ -153,8 +156,25 @@ def load_gguf(file: Path, precision: Precision = Precision.FP32) -> PreTrainedMo
 
 def save_model(model: PreTrainedModel, folder: Path) -> None:
     """Write an ordinary Hugging Face folder (config.json, generation_config.json, model.safetensors)."""
-    with without_progress_bars():
+    with without_progress_bars(), system_errors():
         model.save_pretrained(folder)
+
+
+@contextmanager
+def system_errors() -> Generator[None]:
+    """Safetensors hides an error of the system in its text; give it back, so that a full disk is known as one.
+
+    Raises:
+        OSError: with the system's number.
+    """
+    try:
+        yield
+    except SafetensorError as error:
+        found = re.search(r"os error (\d+)", str(error))
+        if found is None:
+            raise
+        number = int(found[1])
+        raise OSError(number, os.strerror(number)) from error
 
 
 @contextmanager

@@ -22,11 +22,19 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from rollwright.learner.errors import CheckpointError
-from rollwright.learner.models import save_model
+from rollwright.learner.models import save_model, system_errors
 from rollwright.learner.optimizer import Optimizer
 from rollwright.record.engine import TensorSpec
 
-__all__ = ["LearnerCounters", "LearnerState", "named_weights", "restore_state", "save_state", "tensor_specs"]
+__all__ = [
+    "LearnerCounters",
+    "LearnerState",
+    "named_weights",
+    "restore_state",
+    "save_state",
+    "tensor_specs",
+    "write_state",
+]
 
 STATE_FOLDER = "training_state"
 FORMAT = 1
@@ -81,24 +89,36 @@ def save_state(state: LearnerState, folder: Path) -> None:
     """
     temporary = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(temporary, ignore_errors=True)
-    inner = temporary / STATE_FOLDER
-    inner.mkdir(parents=True)
-    save_model(state.model, temporary)
-    save_file(state.optimizer.state_tensors(), inner / "optimizer.safetensors")
-    save_file({"torch_cpu": torch.get_rng_state()}, inner / "rng.safetensors")
-    if state.reference is not None:
-        save_model(state.reference, inner / "reference")
-    numbers = {"format": FORMAT, **asdict(state.counters)}
-    numbers |= {"num_applied": state.optimizer.num_applied, "num_skipped": state.optimizer.num_skipped}
-    (inner / "learner.json").write_text(json.dumps(numbers, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    files = {str(path.relative_to(temporary)): _sha256(path) for path in _files(temporary)}
-    (inner / "complete.json").write_text(json.dumps(files, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    for path in (*_files(temporary), inner, temporary):
+    temporary.mkdir(parents=True)
+    write_state(state, temporary)
+    for path in (*_files(temporary), temporary / STATE_FOLDER, temporary):
         _sync(path)
     if folder.exists():
         shutil.rmtree(folder)
     temporary.rename(folder)
     _sync(folder.parent)
+
+
+def write_state(state: LearnerState, folder: Path) -> None:
+    """Fill an empty folder; who made the folder makes it durable and gives it its name.
+
+    Args:
+        state: of a learner between two steps.
+        folder: it exists.
+    """
+    inner = folder / STATE_FOLDER
+    inner.mkdir()
+    save_model(state.model, folder)
+    with system_errors():
+        save_file(state.optimizer.state_tensors(), inner / "optimizer.safetensors")
+        save_file({"torch_cpu": torch.get_rng_state()}, inner / "rng.safetensors")
+    if state.reference is not None:
+        save_model(state.reference, inner / "reference")
+    numbers = {"format": FORMAT, **asdict(state.counters)}
+    numbers |= {"num_applied": state.optimizer.num_applied, "num_skipped": state.optimizer.num_skipped}
+    (inner / "learner.json").write_text(json.dumps(numbers, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    files = {str(path.relative_to(folder)): _sha256(path) for path in _files(folder)}
+    (inner / "complete.json").write_text(json.dumps(files, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def restore_state(state: LearnerState, folder: Path) -> PreTrainedModel | None:

@@ -136,5 +136,5 @@ class Learner(Protocol):
         ...
 
     def save(self, folder: Path) -> None:
-        """Write weights and training state."""
+        """Write weights and training state into an empty folder, which the caller makes durable."""
         ...

@@ -54,8 +54,8 @@ class StagedLearner:
         return self._learner.weights()
 
     def save(self, folder: Path) -> None:
-        """Write weights and training state."""
-        self._learner.save(folder)
+        """Write weights and training state into an empty folder."""
+        self._learner.write(folder)
 
     def restore(self, folder: Path) -> None:
         """Read what `save` wrote; the stage's settings are those given before."""
