@@ -148,6 +148,8 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
             watch=order.watch,
         )
         observer.run_started(_started(foundation, folder, None))
+        for reason in foundation.renderer.report.reasons:
+            observer.warned(f"chat template: {reason}")
         if order.is_rollouts_only:
             collect = partial(collect_only, evaluation_groups=len(foundation.protocol.tasks))
             return _finish(foundation, loop_order, stack, _Start(checkpoint=None, progress=None), collect)

@@ -91,6 +91,9 @@ def _weights_of(config: LocalModelConfig | PackagedModelConfig) -> Path:
                 raise RecipeError(
                     f"there is no model folder {config.path}; give a Hugging Face folder of this machine."
                 )
+            needed = config.gguf_file or "config.json"
+            if not (folder / needed).is_file():
+                raise RecipeError(f"{config.path} holds no model: it has no {needed}; give a Hugging Face folder.")
             return folder / config.gguf_file if config.gguf_file else folder
         case PackagedModelConfig():
             found = importlib.util.find_spec(config.package)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from rollwright.recipes.config.strict import StrictConfig
 from rollwright.recipes.flat import Plain, flatten
@@ -73,6 +73,15 @@ class SupervisedStageConfig(StrictConfig):
     learning_rate: float = Field(default=2e-3, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     warmup_updates: int = Field(default=10, ge=0)
+
+    @model_validator(mode="after")
+    def _is_longer_than_its_warmup(self) -> "SupervisedStageConfig":
+        if self.schedule != "constant" and self.steps < self.warmup_updates:
+            raise ValueError(
+                f"a {self.schedule} schedule of {self.steps} steps has warmup_updates {self.warmup_updates}, which "
+                "count among them; lower warmup_updates or raise steps"
+            )
+        return self
 
 
 class RlStageConfig(StrictConfig):
