@@ -51,7 +51,7 @@ def _failure_in(error: BaseException) -> Failure | None:
     """An error of a room, of the system or of the database is said; an assertion and the like are ours."""
     rooms = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
     if "rollwright" in rooms:
-        return Failure(sentence=str(error) or type(error).__name__, exit_code=FAILED)
+        return Failure(sentence=_one_line(str(error)) or type(error).__name__, exit_code=FAILED)
     if isinstance(error, OSError):
         return Failure(sentence=_one_line(str(error)), exit_code=FAILED)
     if rooms & {"duckdb", "_duckdb"}:
