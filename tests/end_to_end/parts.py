@@ -1,12 +1,15 @@
 """Verifiers, tools and environments from outside the project, as a recipe names them: `tests.end_to_end.parts:NAME`."""
 
 import hashlib
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from rollwright.record import Submission, Verdict
+from rollwright.environments import ToolEnvironment, ToolLimits, tool_of
+from rollwright.record import Action, Episode, StepResult, Submission, Task, ToolRequest, ToolResult, Verdict, Verifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,19 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Useless:
+    """Raises on everything."""
+
+    name: str = "useless"
+    revision: str = "1"
+    scope: Literal["trajectory"] = "trajectory"
+    deadline_s: float = 10.0
+
+    async def verify(self, submissions: Sequence[Submission]) -> Sequence[Verdict]:
+        raise FileNotFoundError("the gold answers are gone")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hung:
     """Hangs on a few texts, in a call that no deadline can end."""
 
@@ -52,6 +68,74 @@ class Hung:
         return [_verdict(self, s, float(_number(s) % 2)) for s in submissions]
 
 
+def calculator(expression: str) -> str:
+    """Breaks on about a quarter of all expressions, instead of saying what is wrong with them.
+
+    Args:
+        expression: any text
+    """
+    if hashlib.sha256(expression.encode()).digest()[0] % 4 == 0:
+        raise RuntimeError("the tool broke")
+    return "1"
+
+
+class Checking:
+    """A tool environment that runs its tool on what the policy said last, so that every episode meets the tool."""
+
+    def __init__(self) -> None:
+        self._inner = ToolEnvironment(name="checking", tools=(tool_of(calculator),), limits=ToolLimits(calls=3))
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def revision(self) -> str:
+        return self._inner.revision
+
+    @property
+    def actors(self) -> Mapping[str, str]:
+        return self._inner.actors
+
+    @asynccontextmanager
+    async def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AsyncGenerator["CheckedEpisode"]:
+        async with self._inner.open(task, seed=seed, snapshot=snapshot) as episode:
+            yield CheckedEpisode(episode)
+
+
+class CheckedEpisode:
+    """See `Checking`."""
+
+    def __init__(self, inner: Episode) -> None:
+        self._inner = inner
+
+    @property
+    def tools(self) -> Mapping[str, str]:
+        return self._inner.tools
+
+    async def begin(self) -> StepResult:
+        return await self._inner.begin()
+
+    async def call(self, request: ToolRequest) -> ToolResult:
+        return await self._inner.call(request)
+
+    async def step(self, action: Action) -> StepResult:
+        arguments = json.dumps({"expression": action.text[:20]})
+        await self._inner.call(ToolRequest(call_id="check", tool="calculator", arguments=arguments))
+        return await self._inner.step(action)
+
+    async def artifacts(self) -> Mapping[str, bytes]:
+        return await self._inner.artifacts()
+
+    async def snapshot(self) -> bytes:
+        return await self._inner.snapshot()
+
+
+def checking() -> Checking:
+    """An environment."""
+    return Checking()
+
+
 def parity() -> Parity:
     """A verifier."""
     return Parity()
@@ -60,6 +144,11 @@ def parity() -> Parity:
 def broken() -> Broken:
     """A verifier."""
     return Broken()
+
+
+def useless() -> Useless:
+    """A verifier."""
+    return Useless()
 
 
 def hung() -> Hung:
@@ -72,7 +161,7 @@ def _number(submission: Submission) -> int:
     return hashlib.sha256(f"{submission.task.task_id}{text}".encode()).digest()[0]
 
 
-def _verdict(verifier: Parity | Broken | Hung, submission: Submission, value: float) -> Verdict:
+def _verdict(verifier: Verifier, submission: Submission, value: float) -> Verdict:
     return Verdict(
         trajectory_id=submission.trajectory_id,
         verifier=verifier.name,

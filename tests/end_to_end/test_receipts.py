@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rollwright.algorithms import loss_terms, supervised
 from rollwright.batches import BatchRules, cut, plan_step, plan_updates
-from rollwright.evidence import RunFolder, StoredRun, check, connect
+from rollwright.evidence import Checkpoint, RunFolder, StoredRun, check, connect
 from rollwright.learner.causal_learner import streams_of
 from rollwright.learner.logprobs import TokenScores
 from rollwright.record import Segment, Trajectory
@@ -40,8 +40,8 @@ def test_every_trained_token_is_what_the_engine_gave(recorded: Recorded) -> None
     with connect(recorded.path) as connection:
         _lay_out(connection, recorded)
         trained = connection.execute(
-            """SELECT count(*), count(*) FILTER (r.token_id IS NULL OR t.token_id <> r.token_id OR t.logprob <> r.logprob
-                 OR t.version <> r.version) FROM trained t LEFT JOIN recorded r USING (trajectory_id, turn, place)"""
+            """SELECT count(*), count(*) FILTER (
+                 r.token_id IS NULL OR t.token_id <> r.token_id OR t.logprob <> r.logprob OR t.version <> r.version) FROM trained t LEFT JOIN recorded r USING (trajectory_id, turn, place)"""
         ).fetchone()
     assert trained is not None
     assert trained[0] > 500
@@ -53,7 +53,8 @@ def test_a_token_that_the_engine_did_not_give_would_be_found(recorded: Recorded)
         _lay_out(connection, recorded)
         connection.execute("UPDATE recorded SET logprob = logprob + 1e-6 WHERE place = 3")
         found = connection.execute(
-            "SELECT count(*) FROM trained t JOIN recorded r USING (trajectory_id, turn, place) WHERE t.logprob <> r.logprob"
+            """SELECT count(*) FROM trained t JOIN recorded r USING (trajectory_id, turn, place)
+               WHERE t.logprob <> r.logprob"""
         ).fetchone()
     assert found is not None
     assert found[0] > 10
@@ -67,7 +68,7 @@ def test_whatever_the_engine_gave_is_stored_once(recorded: Recorded) -> None:
 
 def test_1000_sampled_tokens_score_the_same_in_plain_transformers(recorded: Recorded) -> None:
     run = StoredRun(recorded.path)
-    checkpoints = {c.step: c.path for c in RunFolder.open(recorded.path).checkpoints() if hasattr(c, "path")}
+    checkpoints = {c.step: c.path for c in RunFolder.open(recorded.path).checkpoints() if isinstance(c, Checkpoint)}
     differences: list[float] = []
     for step in RL_STEPS:
         members = [m.trajectory for group in run.groups("train", step) for m in group.members]
@@ -145,7 +146,8 @@ def test_a_receipt_gives_the_gradient_back(recorded: Recorded) -> None:
     # At equal weights the ratio is 1, so the loss of a segment is -sum(weight * advantage), from the receipt alone.
     with connect(recorded.path) as connection:
         rows = connection.execute(
-            """SELECT loss, list_sum(list_transform(list_zip(expand(token_weight), expand(advantage)), lambda x: x[1] * x[2]))
+            """SELECT loss, list_sum(list_transform(list_zip(expand(token_weight), expand(advantage)),
+                 lambda x: x[1] * x[2]))
                FROM receipts WHERE component = 'policy_gradient' AND num_kept > 0"""
         ).fetchall()
     assert len(rows) >= 64
@@ -157,7 +159,8 @@ def test_a_receipt_gives_the_gradient_back(recorded: Recorded) -> None:
 def test_engine_and_learner_agree_at_equal_weights(recorded: Recorded) -> None:
     with connect(recorded.path) as connection:
         found = connection.execute(
-            """SELECT max(abs(p - b)), count(*) FROM (SELECT unnest(proximal_logprobs) AS p, unnest(behavior_logprobs) AS b
+            """SELECT max(abs(p - b)), count(*) FROM (
+                 SELECT unnest(proximal_logprobs) AS p, unnest(behavior_logprobs) AS b
                FROM receipts JOIN segments USING (trajectory_id, segment) WHERE component = 'policy_gradient')"""
         ).fetchone()
     assert found is not None
@@ -193,7 +196,9 @@ def _stored(path: Path) -> Iterator[Sampled]:
 
 def _lay_out(connection: duckdb.DuckDBPyConnection, recorded: Recorded) -> None:
     """The recorder's tokens as a table beside the run's, and those of the run that have a receipt."""
-    given = pa.Table.from_pylist([asdict(sampled) for sampled in _given(recorded)])
+    rows = [asdict(sampled) for sampled in _given(recorded)]
+    names = list(rows[0])
+    given = pa.Table.from_arrays([pa.array([row[name] for row in rows]) for name in names], names=names)
     connection.register("given", given)
     connection.execute("CREATE TABLE recorded AS SELECT * REPLACE (logprob::FLOAT AS logprob) FROM given")
     connection.execute(
