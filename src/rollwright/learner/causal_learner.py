@@ -44,8 +44,8 @@ from rollwright.learner.state import (
     named_weights,
     restore_state,
     save_state,
-    write_state,
     tensor_specs,
+    write_state,
 )
 from rollwright.record.engine import WeightsManifest
 
