@@ -70,7 +70,8 @@ test-gpu: $(DEV) ## the tests that need an accelerator
 	$(BIN)/pytest -m gpu $(ARGS)
 
 prove-%: $(SMOLLM2) ## the whole proof of one name: tests/end_to_end/test_NAME.py, every mark
-	$(BIN)/pytest -m "not gpu" tests/end_to_end/test_$(subst -,_,$*).py $(ARGS)
+	@mkdir -p docs/proofs
+	$(BIN)/pytest -m "not gpu" tests/end_to_end/test_$(subst -,_,$*).py --record docs/proofs/$*.jsonl $(ARGS)
 
 smollm2: $(SMOLLM2) ## add the small real chat model
 

@@ -14,7 +14,8 @@ IS_CUT = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--slice K/N`: of the chosen tests, every N-th from the K-th on, K counted from 0."""
+    """`--record FILE`: where proofs write. `--slice K/N`: every N-th of the chosen tests from the K-th on, K from 0."""
+    parser.addoption("--record", metavar="FILE", help="keep the figures of a proof, one JSON object a line")
     parser.addoption("--slice", metavar="K/N", help="run every N-th of the chosen tests, from the K-th on")
 
 

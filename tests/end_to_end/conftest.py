@@ -9,6 +9,7 @@ import pytest
 from rollwright.engines.recorder import RecordedChunk, RecordingEngine
 from rollwright.recipes.runs import TrainOrder, TrainResult, train_run
 from rollwright.record import Engine
+from tests.end_to_end.proofs import Proofs
 from tests.end_to_end.small import TAUGHT, Listener, small
 
 
@@ -42,3 +43,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     )
     result = train_run(order, heard)
     return Recorded(path=path, result=result, chunks=recorders[0].chunks, heard=heard)
+
+
+@pytest.fixture
+def proofs(request: pytest.FixtureRequest, tmp_path: Path) -> Proofs:
+    """Where the figures of a proof go, if anywhere."""
+    file = request.config.getoption("--record")
+    return Proofs(None if file is None else Path(file), tmp_path)

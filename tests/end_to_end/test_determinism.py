@@ -11,6 +11,7 @@ from rollwright.evidence import StoredRun, content_hash, table_hashes
 from rollwright.recipes.build.machine import code_commit
 from rollwright.recipes.runs import TrainOrder, train_run
 from tests.end_to_end.children import start_command
+from tests.end_to_end.proofs import Proofs, conditions_of
 from tests.end_to_end.small import RECIPE, Listener, arguments, small
 
 SETTINGS = ("run.steps=4", "evaluation.every=2", "stages.warm_start.steps=4")
@@ -95,6 +96,21 @@ def test_a_run_killed_in_the_middle_of_something_is_the_same_run(
 @pytest.mark.parametrize("place", sorted(PLACES))
 def test_a_run_killed_anywhere_is_the_same_run(undisturbed: Undisturbed, tmp_path: Path, place: str) -> None:
     _kill_and_resume(undisturbed, tmp_path, place)
+
+
+@pytest.mark.training
+def test_the_content_hash_of_a_run_is_kept_with_its_conditions(proofs: Proofs) -> None:
+    settings = ("run.steps=3", "stages.warm_start.steps=20", "evaluation.tasks=40")
+    words = [RECIPE, *(word for setting in settings for word in ("--set", setting))]
+    command = f"rollwright train {' '.join(words)}"
+    figures = proofs.recorded(command, [0])
+    if figures is None:
+        runs = [proofs.run(f"determinism-{n}", *words, timeout_s=600) for n in range(2)]
+        hashes = [ended.last["content_hash"] for _, ended in runs]
+        assert hashes[0] == hashes[1]
+        figures = {"content_hash": hashes[0], "conditions": conditions_of(runs[0][0])}
+        proofs.record(command, [0], figures)
+    assert len(figures["content_hash"]) == 64
 
 
 def _kill_and_resume(undisturbed: Undisturbed, tmp_path: Path, place: str) -> None:

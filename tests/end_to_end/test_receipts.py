@@ -40,8 +40,9 @@ def test_every_trained_token_is_what_the_engine_gave(recorded: Recorded) -> None
     with connect(recorded.path) as connection:
         _lay_out(connection, recorded)
         trained = connection.execute(
-            """SELECT count(*), count(*) FILTER (
-                 r.token_id IS NULL OR t.token_id <> r.token_id OR t.logprob <> r.logprob OR t.version <> r.version) FROM trained t LEFT JOIN recorded r USING (trajectory_id, turn, place)"""
+            """SELECT count(*), count(*) FILTER (r.token_id IS NULL OR t.token_id <> r.token_id
+                 OR t.logprob <> r.logprob OR t.version <> r.version)
+               FROM trained t LEFT JOIN recorded r USING (trajectory_id, turn, place)"""
         ).fetchone()
     assert trained is not None
     assert trained[0] > 500
@@ -197,8 +198,9 @@ def _stored(path: Path) -> Iterator[Sampled]:
 def _lay_out(connection: duckdb.DuckDBPyConnection, recorded: Recorded) -> None:
     """The recorder's tokens as a table beside the run's, and those of the run that have a receipt."""
     rows = [asdict(sampled) for sampled in _given(recorded)]
-    names = list(rows[0])
-    given = pa.Table.from_arrays([pa.array([row[name] for row in rows]) for name in names], names=names)
+    columns = {name: pa.array([row[name] for row in rows]) for name in rows[0]}
+    schema = pa.schema([pa.field(name, column.type) for name, column in columns.items()])
+    given = pa.Table.from_arrays(list(columns.values()), schema=schema)
     connection.register("given", given)
     connection.execute("CREATE TABLE recorded AS SELECT * REPLACE (logprob::FLOAT AS logprob) FROM given")
     connection.execute(
