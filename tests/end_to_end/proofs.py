@@ -39,6 +39,7 @@ class Proofs:
         if self._file is None:
             return
         entry = {"commit": self._commit, "command": command, "seeds": list(seeds), "figures": figures}
+        self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 
