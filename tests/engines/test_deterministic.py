@@ -223,7 +223,7 @@ def test_an_open_session_is_never_evicted_and_a_new_one_waits_for_room(narrow):
 
 
 def test_the_fast_mode_gives_up_the_longest_unused_session_and_computes_it_again():
-    engine = open_one(num_slots=2, mode="fast")
+    engine = open_one(num_slots=2, mode="fast", evict_after_s=0.02)
 
     async def run():
         first = await draw(engine, request_of(1, max_tokens=4, stop_token_ids=frozenset()))

@@ -1,10 +1,9 @@
 """Makes the cache of each admitted turn: keeps what is warm, copies what a sibling has computed, computes the rest."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rollwright.engines.embedded.places import Places, Prefix, Session, common_length
 from rollwright.engines.embedded.runner import Logits, PrefillRow, Runner
@@ -54,19 +53,23 @@ class Caches:
         self._places = places
         self._counters = counters
 
-    def open(self, request: GenerationRequest, version: int, is_active: NDArray[np.bool_]) -> Session | None:
+    def open(self, request: GenerationRequest, version: int, evictable: Callable[[], Session | None]) -> Session | None:
         """The session of a request, at a place of its own; None while there is no room.
 
         Args:
             request: to be drawn.
             version: of the weights.
-            is_active: (places,) where a row is being drawn; its session stays whatever happens. Empty: evict nothing.
+            evictable: gives an open session that may lose its cache, asked when no place is free.
         """
         session = self._places.sessions.get(request.session)
         if session is not None:
             return session
-        if not self._places.has_room and not self._evict(is_active):
-            return None
+        if not self._places.has_room:
+            idle = evictable()
+            if idle is None:
+                return None
+            self._places.close(idle.name)
+            self._counters.evicted_sessions += 1
         donor = self._places.best_donor(request.share, version, request.token_ids)
         return self._places.open(request.session, None if donor is None else donor[0])
 
@@ -155,14 +158,3 @@ class Caches:
                 share=request.share, version=version, token_ids=request.token_ids, end_logits=end_logits.copy()
             )
             self._places.remember(session.place, prefix)
-
-    def _evict(self, is_active: NDArray[np.bool_]) -> bool:
-        """Give up the longest unused idle session; False where there is none."""
-        if not len(is_active):
-            return False
-        idle = next(self._places.idle(is_active), None)
-        if idle is None:
-            return False
-        self._places.close(idle.name)
-        self._counters.evicted_sessions += 1
-        return True

@@ -1,6 +1,7 @@
 """Continuous batching: turns are admitted between decode steps, and leave the batch when they end."""
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,8 +28,10 @@ class DecoderSettings:
     """How turns are admitted."""
 
     num_slots: int
-    may_evict: bool
-    """Whether an idle open session may lose its cache to a new one; never in the deterministic mode."""
+    version: int
+    """Of the weights that the runner starts with."""
+    evict_after_s: float
+    """An open session that has drawn nothing for so long may lose its cache to a new one; infinite: none ever does."""
     decode_text: DecodeText | None = None
     """For stop strings."""
 
@@ -36,9 +39,16 @@ class DecoderSettings:
 class Decoder:
     """The turns of one engine and their caches; the decode thread alone calls it."""
 
-    def __init__(self, runner: Runner, settings: DecoderSettings, version: int, counters: EngineCounters) -> None:
-        """Start without turns, serving the runner's weights as `version`."""
-        self.version = version
+    def __init__(
+        self,
+        runner: Runner,
+        settings: DecoderSettings,
+        clock: Callable[[], float],
+        counters: EngineCounters,
+    ) -> None:
+        """Start without turns."""
+        self.version = settings.version
+        self._clock = clock
         self.delivery = Delivery()
         self._runner = runner
         self._settings = settings
@@ -50,13 +60,19 @@ class Decoder:
         self._drawing: dict[int, Turn] = {}
         self._by_request: dict[str, Turn] = {}
         self._by_session: dict[str, Turn] = {}
-        self._num_ended = 0
         self.next_deadline = float("inf")
 
     @property
     def num_drawing(self) -> int:
         """Turns in the batch."""
         return len(self._drawing)
+
+    @property
+    def wake_at(self) -> float:
+        """When something has to happen without being asked: a deadline, or room made for a turn that waits."""
+        idle = self._places.longest_idle(self._by_session) if self._waiting else None
+        room = float("inf") if idle is None else idle.last_used + self._settings.evict_after_s
+        return min(self.next_deadline, room)
 
     def submit(self, turn: Turn) -> None:
         """Queue a turn."""
@@ -74,22 +90,21 @@ class Decoder:
             if min(request.max_tokens, self._runner.max_context_tokens - len(request.token_ids)) == 0:
                 self.end(turn, "length")
 
-    def admit(self) -> bool:
+    def admit(self, now: float) -> bool:
         """Take in every waiting turn for which there is room, in order; False when nothing changed."""
         if not self._waiting:
             return False
+
+        def evictable() -> Session | None:
+            idle = self._places.longest_idle(self._by_session)
+            is_long = idle is not None and idle.last_used + self._settings.evict_after_s <= now
+            return idle if is_long else None
+
         admitted: list[Turn] = []
         refused: deque[Turn] = deque()
-        may_evict = self._settings.may_evict
-        taken = self._batch.is_active.copy() if may_evict else np.zeros(0, dtype=np.bool_)
         for turn in self._waiting:
-            session = self._caches.open(turn.request, self.version, taken)
-            if session is None:
-                refused.append(turn)
-                continue
-            if may_evict:
-                taken[session.place] = True
-            admitted.append(turn)
+            is_open = self._caches.open(turn.request, self.version, evictable) is not None
+            (admitted if is_open else refused).append(turn)
         self._waiting = refused
         if not admitted:
             return False
@@ -174,8 +189,7 @@ class Decoder:
             drawn = self._batch.tokens(place)
             # The last token drawn has not been through the model: its keys and values come with the next turn.
             session.token_ids = ids(np.concatenate([turn.request.token_ids, drawn[:-1]]))
-            self._num_ended += 1
-            session.last_used = self._num_ended
+            session.last_used = self._clock()
         self._take_out(turn)
 
     def fail(self, turn: Turn, error: Exception) -> None:

@@ -45,6 +45,8 @@ class EmbeddedSettings:
     device: str = "cpu"
     mode: Literal["deterministic", "fast"] = "deterministic"
     """deterministic: an episode gives the same bits whatever else is in the batch, and no open session is evicted."""
+    evict_after_s: float = 5.0
+    """In the fast mode, an open session idle for so long may lose its cache to one that waits for a place."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be kept."""
@@ -77,9 +79,12 @@ def open_engine(
     runner = make_runner(model, settings)
     counters = EngineCounters()
     decoder_settings = DecoderSettings(
-        num_slots=settings.num_slots, may_evict=settings.mode == "fast", decode_text=decode_text
+        num_slots=settings.num_slots,
+        version=settings.version,
+        evict_after_s=settings.evict_after_s if settings.mode == "fast" else float("inf"),
+        decode_text=decode_text,
     )
-    decoder = Decoder(runner, decoder_settings, settings.version, counters)
+    decoder = Decoder(runner, decoder_settings, time.monotonic, counters)
     weights = WeightSource(policy=settings.policy, names=weight_names(model), read=read)
     thread = DecodeThread(runner, decoder, weights, time.monotonic)
     facts = EngineFacts(

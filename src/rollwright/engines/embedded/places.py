@@ -5,11 +5,10 @@ prefilling alone (its prefix) stay known after release until the place is taken 
 and the same weights copies them. What was decoded is never copied, since its bits differ from a prefill's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rollwright.engines.embedded.runner import Logits
 from rollwright.record import Ids, ids
@@ -38,8 +37,8 @@ class Session:
     """Of the weights that made the cache."""
     token_ids: Ids = field(default_factory=lambda: ids([]))
     """Whose keys and values stand in the cache."""
-    last_used: int = 0
-    """Counts turns of the engine, for eviction outside the deterministic mode."""
+    last_used: float = 0.0
+    """When its last turn ended, on the engine's clock; for eviction outside the deterministic mode."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -118,9 +117,14 @@ class Places:
                 holder.place = place
                 self._holders[place] = holder
 
-    def idle(self, is_active: NDArray[np.bool_]) -> Iterator[Session]:
-        """Sessions that draw nothing now, the longest unused first."""
-        yield from sorted((s for s in self._holders.values() if not is_active[s.place]), key=lambda s: s.last_used)
+    def longest_idle(self, busy: Collection[str]) -> Session | None:
+        """The session that has drawn nothing for longest; None where all are busy.
+
+        Args:
+            busy: names of sessions that draw, or are about to.
+        """
+        idle = [session for session in self._holders.values() if session.name not in busy]
+        return min(idle, key=lambda session: session.last_used, default=None)
 
     def _lowest_free(self) -> int:
         return next(place for place in range(self.num_places) if place not in self._holders)

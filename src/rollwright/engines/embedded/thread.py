@@ -109,7 +109,7 @@ class DecodeThread:
         is_busy = self._install() | self._score_one()
         if not self._is_paused:
             if not self._loads:
-                is_busy |= decoder.admit()
+                is_busy |= decoder.admit(self._clock())
             if decoder.num_drawing:
                 decoder.step()
                 is_busy = True
@@ -119,11 +119,15 @@ class DecodeThread:
     def _take(self, is_busy: bool) -> list[Command]:  # noqa: FBT001 - a state handed on, not a choice of behavior
         with self._wake:
             if not self._inbox and not is_busy:
-                left = self._decoder.next_deadline - self._clock()
+                left = self._wake_at() - self._clock()
                 self._wake.wait(timeout=None if left == float("inf") else max(0.0, left))
             taken = list(self._inbox)
             self._inbox.clear()
             return taken
+
+    def _wake_at(self) -> float:
+        """Room for waiting turns matters only while turns are taken in."""
+        return self._decoder.next_deadline if self._is_paused or self._loads else self._decoder.wake_at
 
     def _obey(self, command: Command) -> None:
         if isinstance(command, Generate):
