@@ -116,9 +116,12 @@ def fresh_models() -> st.SearchStrategy[dict[str, Any]]:
     return st.tuples(plain, heads).map(lambda parts: parts[0] | parts[1])
 
 
+STEPS, WARM_UP = st.integers(20, 2**40), st.integers(0, 20)
+"""A warm-up is no longer than its stage."""
+
 RECIPES = st.fixed_dictionaries(
     {
-        "run": section(RunConfig, name=st.just("made"), labels=st.just({"learner.dtype": "I: made"})),
+        "run": section(RunConfig, name=st.just("made"), steps=STEPS, labels=st.just({"learner.dtype": "I: made"})),
         "model": kinds(RecipeConfig.model_fields["model"].annotation, FreshModelConfig=fresh_models()),
         "tasks": kinds(RecipeConfig.model_fields["tasks"].annotation),
         "environment": kinds(RecipeConfig.model_fields["environment"].annotation),
@@ -127,7 +130,7 @@ RECIPES = st.fixed_dictionaries(
     },
     optional={
         "verifier": values_of(RecipeConfig.model_fields["verifier"].annotation),
-        "learner": section(LearnerConfig),
+        "learner": section(LearnerConfig, warmup_updates=WARM_UP),
         "runtime": section(RuntimeConfig, max_lag=st.just(0)),
         "evaluation": section(EvaluationConfig),
         "evidence": section(EvidenceConfig),
@@ -135,7 +138,8 @@ RECIPES = st.fixed_dictionaries(
             [{}, {"mode": "fast", "dtype": "bfloat16"}, {"num_slots": 3, "max_context_tokens": 99}]
         ),
         "stages": st.tuples(
-            section(SupervisedStageConfig, name=st.just("a")), section(RlStageConfig, name=st.just("b"))
+            section(SupervisedStageConfig, name=st.just("a"), steps=STEPS, warmup_updates=WARM_UP),
+            section(RlStageConfig, name=st.just("b")),
         ).map(list),
     },
 )

@@ -1,15 +1,14 @@
 """`query` and `recipe`: looking at runs and recipes, without torch."""
 
-import math
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from typing import Annotated, cast
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from rollwright.cli.machine import print_json
 from rollwright.cli.options import Json, Run, Settings, open_screen
-from rollwright.cli.screen import JsonScreen, Screen, print_json
+from rollwright.cli.screen import JsonScreen, Screen
 from rollwright.cli.tables import SHOWN_ROWS, print_table
 from rollwright.recipes.flat import Plain
 from rollwright.recipes.resolve import Resolved, preset_names, resolve
@@ -42,7 +41,7 @@ def query(
     columns = _distinct(answer.columns)
     if json:
         for row in answer.rows:
-            print_json({column: _plain(value) for column, value in zip(columns, row, strict=True)})
+            print_json(dict(zip(columns, row, strict=True)))
         return
     console = Console()
     print_table(console, columns, answer.rows)
@@ -113,18 +112,3 @@ def _distinct(columns: Sequence[str]) -> tuple[str, ...]:
         counts[column] = counts.get(column, 0) + 1
         names.append(column if counts[column] == 1 else f"{column}_{counts[column]}")
     return tuple(names)
-
-
-def _plain(value: object) -> object:
-    """A value of SQL in JSON, which has no NaN, bytes or dates: those are text."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float() | Decimal():
-            return float(value) if math.isfinite(value) else str(value)
-        case list() | tuple():
-            return [_plain(inner) for inner in cast("Sequence[object]", value)]
-        case dict():
-            return {str(key): _plain(inner) for key, inner in cast("Mapping[object, object]", value).items()}
-        case _:
-            return value.hex() if isinstance(value, bytes) else str(value)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from rollwright.cli.failures import STOPPED, Failure, failure_of
 from rollwright.cli.looking import query, recipe_list, recipe_show
-from rollwright.cli.screen import print_json
+from rollwright.cli.machine import print_json
 from rollwright.cli.training import evaluate, resume, train
 
 __all__ = ["main", "make_app", "run_command"]

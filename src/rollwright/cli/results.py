@@ -2,7 +2,8 @@
 
 import shlex
 
-from rollwright.cli.screen import JsonScreen, Screen, interval, print_json
+from rollwright.cli.machine import print_json
+from rollwright.cli.screen import JsonScreen, Screen, interval
 from rollwright.evaluation import Evaluation
 from rollwright.recipes.runs import TrainResult
 from rollwright.record import EvaluationRow

@@ -1,25 +1,16 @@
 """What a person sees of a run: one live line a step on a terminal, plain lines when piped, a table at the end."""
 
-import json
-import sys
 from collections.abc import Sequence
-from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from rollwright.cli.machine import print_json
 from rollwright.cli.tables import print_table
 from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
 
-__all__ = ["JsonScreen", "PersonScreen", "Screen", "interval", "print_json"]
-
-
-def print_json(record: object, stream: TextIO | None = None) -> None:
-    """One object, one line."""
-    out = stream or sys.stdout
-    out.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
-    out.flush()
+__all__ = ["JsonScreen", "PersonScreen", "Screen", "interval"]
 
 
 def interval(value: float | None, low: float | None, high: float | None) -> str:
