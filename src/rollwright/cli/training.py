@@ -1,49 +1,53 @@
 """`train`, `resume` and `eval`. What needs torch is imported once the arguments are known to be right."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rollwright.cli.looking import show_resolved
 from rollwright.cli.options import Json, Run, Settings, open_screen
 from rollwright.cli.screen import Screen
+from rollwright.recipes.resolve import Resolved, resolve
 
 __all__ = ["evaluate", "resume", "train"]
 
 
+Recipe = Annotated[
+    str | None,
+    typer.Argument(help="A recipe's name (`rollwright recipe list`) or the path of a .toml file.", show_default=False),
+]
+Seed = Annotated[int | None, typer.Option(help="Short for `--set run.seed=N`.", show_default=False)]
+NewFolder = Annotated[
+    Path | None,
+    typer.Option(help="The new run folder; by default `runs/NAME-seedN`, with a number if taken.", show_default=False),
+]
+Source = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="RUN",
+        help="Learn again from the stored episodes of RUN instead of sampling; without RECIPE, by its recipe.",
+        show_default=False,
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print each resolved value with its origin and start nothing.")]
+RolloutsOnly = Annotated[
+    bool, typer.Option("--rollouts-only", help="Sample and record the first batch of each kind; learn nothing.")
+]
+
+
 def train(  # noqa: PLR0913 - each parameter is an option that a person may give
-    recipe: Annotated[
-        str | None,
-        typer.Argument(
-            help="A recipe's name (`rollwright recipe list`) or the path of a .toml file.", show_default=False
-        ),
-    ] = None,
+    recipe: Recipe = None,
     *,
     settings: Settings = None,
-    seed: Annotated[int | None, typer.Option(help="Short for `--set run.seed=N`.", show_default=False)] = None,
-    run_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="The new run folder; by default `runs/NAME-seedN`, with a number if taken.", show_default=False
-        ),
-    ] = None,
-    from_run: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="RUN",
-            help="Learn again from the stored episodes of RUN instead of sampling; without RECIPE, by its recipe.",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print each resolved value with its origin and start nothing.")
-    ] = False,
-    rollouts_only: Annotated[
-        bool, typer.Option("--rollouts-only", help="Sample and record the first batch of each kind; learn nothing.")
-    ] = False,
+    seed: Seed = None,
+    run_dir: NewFolder = None,
+    from_run: Source = None,
+    dry_run: DryRun = False,
+    rollouts_only: RolloutsOnly = False,
     json: Json = False,
 ) -> None:
     """Train by a recipe, and say what was learned.
@@ -57,21 +61,10 @@ def train(  # noqa: PLR0913 - each parameter is an option that a person may give
     rollwright train --from runs/short --run-dir runs/again
     ```
     """
-    from rollwright.recipes.resolve import resolve
-
     chosen = [*(settings or ()), *([] if seed is None else [f"run.seed={seed}"])]
-    if recipe is not None:
-        resolved = resolve(recipe, chosen)
-    elif from_run is not None:
-        from rollwright.recipes.runs import stored_recipe
-
-        resolved = stored_recipe(from_run, chosen)
-    else:
-        raise typer.BadParameter("give a RECIPE, such as arithmetic-tool (`rollwright recipe list`), or --from RUN")
+    resolved = _resolved(recipe, from_run, chosen)
     screen = open_screen(json)
     if dry_run:
-        from rollwright.cli.looking import show_resolved
-
         show_resolved(resolved, screen)
         return
     from rollwright.cli.results import show_result
@@ -152,6 +145,16 @@ def evaluate(
         order = EvaluationOrder(run=run, step=step, tasks=tasks, samples=samples, temperature=temperature)
         evaluation = evaluate_run(order, screen)
     show_evaluation(evaluation, screen)
+
+
+def _resolved(recipe: str | None, source: Path | None, settings: Sequence[str]) -> Resolved:
+    if recipe is not None:
+        return resolve(recipe, settings)
+    if source is None:
+        raise typer.BadParameter("give a RECIPE, such as arithmetic-tool (`rollwright recipe list`), or --from RUN")
+    from rollwright.recipes.runs import stored_recipe
+
+    return stored_recipe(source, settings)
 
 
 @contextmanager
