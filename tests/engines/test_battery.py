@@ -49,7 +49,6 @@ def test_a_turn_is_chunks_of_which_the_last_alone_has_a_finish(subject):
 
 
 @every
-@pytest.mark.case("F22", "F103")
 def test_any_stop_token_ends_a_turn_and_stays_in_it_with_its_logprob(subject):
     async def body(engine: Engine):
         free = await draw(engine, request_of(1, max_tokens=6, stop_token_ids=frozenset({0})))

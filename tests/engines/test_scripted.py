@@ -15,6 +15,7 @@ from rollwright.engines import (
     WeightsRefusedError,
     replies_in_order,
 )
+from tests.cases import case
 from tests.engines.battery import manifest_of
 from tests.engines.small import draw, draw_all, request_of
 
@@ -28,6 +29,42 @@ def test_replies_are_given_in_order_and_run_out_with_a_sentence():
         assert second.logprobs.tolist() == [np.float32(-0.1), np.float32(-0.2)]
         with pytest.raises(EngineError, match="all 2 scripted replies"):
             await draw(engine, request_of(3))
+
+    asyncio.run(run())
+
+
+@pytest.mark.case("F22")
+def test_every_declared_stop_id_ends_a_completion():
+    """Two stop ids of a chat model; comparing with one of them alone would count a finished answer as cut off."""
+    given = case("F22")
+    stops, most = frozenset(given.input["stop_ids"]), given.input["max_new_tokens"]
+
+    async def run():
+        engine = ScriptedEngine(replies_in_order(given.input["completions"]))
+        requests = [
+            request_of(n, stop_token_ids=stops, max_tokens=most) for n in range(len(given.input["completions"]))
+        ]
+        turns = [await draw(engine, request) for request in requests]
+        assert [turn.finish == "stop_token" for turn in turns] == given.expect["finished"]
+        truncated = [turn.finish == "length" for turn in turns]
+        assert abs(sum(truncated) / len(turns) - given.expect["truncated_fraction"]) < 1e-9
+        # What the case masks as padding was never drawn.
+        assert [len(turn.token_ids) for turn in turns] == [sum(mask) for mask in given.expect["loss_mask"]]
+
+    asyncio.run(run())
+
+
+@pytest.mark.case("F103")
+def test_the_sampled_stop_id_stays_with_its_score():
+    given = case("F103")
+    kept = given.expect["kept_for_training"]
+
+    async def run():
+        reply = Reply(token_ids=given.input["sampled_ids"], behavior_logprobs=given.input["scores"])
+        stops = frozenset(given.input["stop_ids"])
+        turn = await draw(ScriptedEngine(lambda request: reply), request_of(1, stop_token_ids=stops))
+        assert turn.token_ids == kept["ids"]
+        assert turn.logprobs.tolist() == np.float32(kept["scores"]).tolist()
 
     asyncio.run(run())
 

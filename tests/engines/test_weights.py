@@ -118,22 +118,24 @@ def test_what_arrives_otherwise_than_the_manifest_says_never_serves(family, spoi
     old, new, shelf = small_model(family), small_model(family, seed=1), Shelf()
 
     async def run():
-        engine = open_engine(old, SETTINGS, shelf.read)
-        before, _ = await probe_logprobs(engine)
+        engines = [open_engine(old, SETTINGS, shelf.read) for _ in range(2)]
+        before = [await probe_logprobs(engine) for engine in engines]
         shelf.weights = weights_of(new)
         manifest = manifest_of(shelf.weights, 1)
         spoil(shelf.weights)
-        async with asyncio.TaskGroup() as group:
-            meanwhile = group.create_task(draw(engine, request_of(1, max_tokens=30, stop_token_ids=frozenset())))
-            with pytest.raises(WeightsRefusedError, match=r"model\.norm\.weight"):
-                await engine.load_weights(manifest, "drain")
-        turn = meanwhile.result()
-        assert {chunk.policy_version for chunk in turn.chunks} == {0}
-        np.testing.assert_allclose(turn.logprobs, plain_logprobs(old, [1, 2, 3, *turn.token_ids], 3), atol=1e-4)
-        after, version = await probe_logprobs(engine)
-        assert version == 0
-        assert np.array_equal(before, after)
-        await engine.close()
+        for engine in engines:
+            async with asyncio.TaskGroup() as group:
+                meanwhile = group.create_task(draw(engine, request_of(1, max_tokens=30, stop_token_ids=frozenset())))
+                with pytest.raises(WeightsRefusedError, match=r"model\.norm\.weight"):
+                    await engine.load_weights(manifest, "drain")
+            turn = meanwhile.result()
+            assert {chunk.policy_version for chunk in turn.chunks} == {0}
+            np.testing.assert_allclose(turn.logprobs, plain_logprobs(old, [1, 2, 3, *turn.token_ids], 3), atol=1e-4)
+        for engine, (logprobs, version) in zip(engines, before, strict=True):
+            after, version_after = await probe_logprobs(engine)
+            assert version == version_after == 0
+            assert np.array_equal(logprobs, after)
+            await engine.close()
 
     asyncio.run(run())
 

@@ -2,14 +2,16 @@
 
 In the deterministic mode a row's bits must not depend on its neighbors (`docs/explanation`, and the probe that repeats
 the measurement at start). So: rows of every product come in multiples of 8; attention is the explicit product with −inf
-masks; decoding pads keys to 16 and prefilling to 256; queries of a prefill are padded to 8; and the value product is
-summed over blocks of 256 keys from position 0, in order, since a longer sum is cut differently for different lengths.
+masks; keys are padded to 16, the queries of a prefill to 8; and the value product is summed over blocks of 256 keys from
+position 0, in order, since a longer sum is cut differently for different lengths. A prefill's last block is whole, a
+decode step's ends with its keys.
 
 What lies behind a row's last token in its cache is never read with a weight other than 0, but it is read: every number
 there has to be finite. The last position of a place takes the writes of rows that only pad.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -26,15 +28,39 @@ __all__ = ["MAX_PRODUCT_ROWS", "ROW_MULTIPLE", "VALUE_BLOCK", "DenseRunner"]
 ROW_MULTIPLE = 8
 VALUE_BLOCK = 256
 MAX_PRODUCT_ROWS = 2048
+_KEY_MULTIPLE = 16
 _PIECE_TOKENS = 512
+_ALWAYS_TOGETHER = 64
+"""Rows of at most so many new tokens are computed together, however short the others are."""
 _LOGIT_NUMBERS = 16_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Near:
+    """What several new tokens a row attend to."""
+
+    places: Tensor
+    """(rows,)"""
+    spread: Tensor
+    """(tokens without padding,) where each stands among rows * width."""
+    width: int
+    """Queries a row, padded to 8."""
+    num_keys: int
+    last: Tensor
+    """(rows, width) the last position that each query sees."""
 
 
 class DenseRunner:
     """Llama, Qwen2 and Qwen3 shapes on a CPU or one GPU."""
 
     def __init__(
-        self, *, shape: DenseShape, weights: DenseWeights, rotary: Tensor, num_places: int, key_multiple: int = 16
+        self,
+        *,
+        shape: DenseShape,
+        weights: DenseWeights,
+        rotary: Tensor,
+        num_places: int,
+        key_multiple: int = _KEY_MULTIPLE,
     ) -> None:
         """Reserve the caches.
 
@@ -119,7 +145,7 @@ class DenseRunner:
         for start in range(0, len(token_ids) - 1, _PIECE_TOKENS):
             piece = token_ids[start : min(start + _PIECE_TOKENS, len(token_ids) - 1)]
             row = PrefillRow(place=self._num_places, start=start, token_ids=piece)
-            hidden = self._forward([row])[0]
+            hidden = self._forward([row])
             first = max(0, score_from - 1 - start)
             for low in range(first, len(piece), wanted):
                 high = min(low + wanted, len(piece))
@@ -163,34 +189,42 @@ class DenseRunner:
             members = [i for i, row in enumerate(rows) if len(row.token_ids) > low]
             pieces = [_piece(rows[i], low) for i in members]
             hidden = self._forward(pieces)
-            last = torch.tensor([len(piece.token_ids) - 1 for piece in pieces], device=self._device)
-            ends[torch.tensor(members, device=self._device)] = hidden[torch.arange(len(pieces)), last]
+            last = np.cumsum([len(piece.token_ids) for piece in pieces]) - 1
+            ends[torch.tensor(members, device=self._device)] = hidden[torch.from_numpy(last).to(self._device)]
         return ends
 
     def _forward(self, rows: Sequence[PrefillRow]) -> Tensor:
-        """All layers over rows of new tokens; (rows, tokens padded to 8, hidden)."""
-        num_tokens = _padded(max(len(row.token_ids) for row in rows), ROW_MULTIPLE)
-        ids = np.zeros((len(rows), num_tokens), dtype=np.int64)
-        where = np.full((len(rows), num_tokens), self._capacity - 1, dtype=np.int64)
-        for i, row in enumerate(rows):
-            ids[i, : len(row.token_ids)] = row.token_ids
-            where[i, : len(row.token_ids)] = np.arange(row.start, row.start + len(row.token_ids))
-        starts = torch.tensor([row.start for row in rows], device=self._device)
-        places = torch.tensor([row.place for row in rows], device=self._device)
-        last = starts[:, None] + torch.arange(num_tokens, device=self._device)
-        num_keys = min(_padded(max(row.start + len(row.token_ids) for row in rows), VALUE_BLOCK), self._capacity)
-        mask = torch.where(self._keys[:num_keys] <= last[..., None], 0.0, -torch.inf)[:, None]
-        positions = torch.from_numpy(where).to(self._device)
-        targets = (self._row_starts[:, places][:, :, None] + positions[None, :, :, None]).reshape(-1)
-        flat = positions.reshape(-1)
-        cosines, sines = self._cosines[flat][:, None], self._sines[flat][:, None]
-        hidden = F.embedding(torch.from_numpy(ids.reshape(-1)).to(self._device), self._weights.embedding)
+        """All layers over new tokens, packed row behind row; (tokens padded to 8, hidden)."""
+        lengths = np.array([len(row.token_ids) for row in rows])
+        starts = np.array([row.start for row in rows])
+        width = _padded(int(lengths.max()), ROW_MULTIPLE)
+        num_tokens = _padded(int(lengths.sum()), ROW_MULTIPLE)
+        row_of = np.repeat(np.arange(len(rows)), lengths)
+        step_of = np.arange(len(row_of)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        ids = np.zeros(num_tokens, dtype=np.int64)
+        ids[: len(row_of)] = np.concatenate([row.token_ids for row in rows])
+        where = np.full(num_tokens, self._capacity - 1, dtype=np.int64)
+        where[: len(row_of)] = starts[row_of] + step_of
+        place_of = np.full(num_tokens, self._num_places, dtype=np.int64)
+        place_of[: len(row_of)] = np.array([row.place for row in rows])[row_of]
+        spread = self._tensor(row_of * width + step_of)
+        positions, places = self._tensor(where), self._tensor(place_of)
+        near = _Near(
+            places=self._tensor(np.array([row.place for row in rows])),
+            spread=spread,
+            width=width,
+            num_keys=min(_padded(int((starts + lengths).max()), _KEY_MULTIPLE), self._capacity),
+            last=self._tensor(starts[:, None] + np.arange(width)),
+        )
+        mask = torch.where(self._keys[: near.num_keys] <= near.last[..., None], 0.0, -torch.inf)[:, None]
+        targets = (self._row_starts[:, places] + positions[None, :, None]).reshape(-1)
+        cosines, sines = self._cosines[positions][:, None], self._sines[positions][:, None]
+        hidden = F.embedding(self._tensor(ids), self._weights.embedding)
         for layer, cache in zip(self._weights.layers, self._cache, strict=True):
             rotated, fused = self._project(hidden, layer, cosines, sines)
             self._store(cache, targets, rotated, fused)
-            near = cache[:, :, :, :num_keys].index_select(1, places)
-            hidden = self._finish(hidden, self._attend_many(rotated, near, mask), layer)
-        return hidden.view(len(rows), num_tokens, -1)
+            hidden = self._finish(hidden, self._attend_many(rotated, cache, mask, near), layer)
+        return hidden
 
     def _project(self, hidden: Tensor, layer: DenseLayer, cosines: Tensor, sines: Tensor) -> tuple[Tensor, Tensor]:
         """Rotated queries and keys (rows, heads + kv heads, head size), and the fused projection with the values."""
@@ -221,17 +255,24 @@ class DenseRunner:
         shares = torch.softmax(scores, dim=-1).view(rows * shape.num_kv_heads, -1, num_keys)
         return _sum_values(shares, values).view(rows, -1)
 
-    def _attend_many(self, rotated: Tensor, near: Tensor, mask: Tensor) -> Tensor:
-        """Several queries a row; (rows * tokens, heads * head size)."""
-        shape, (rows, _, tokens, num_keys) = self._shape, mask.shape
-        heads, group = shape.num_kv_heads, shape.num_queries_per_kv
-        queries = rotated[:, : shape.num_heads].view(rows, tokens, heads, group, -1).permute(0, 2, 3, 1, 4)
-        queries = queries.reshape(rows * heads, group * tokens, -1)
-        keys, values = near.reshape(2, rows * heads, num_keys, -1)
-        scores = torch.bmm(queries, keys.transpose(1, 2)).view(rows, shape.num_heads, tokens, num_keys).add_(mask)
-        shares = torch.softmax(scores, dim=-1).view(rows * heads, group * tokens, num_keys)
-        mixed = _sum_values(shares, values).view(rows, heads, group, tokens, -1)
-        return mixed.permute(0, 3, 1, 2, 4).reshape(rows * tokens, -1)
+    def _attend_many(self, rotated: Tensor, cache: Tensor, mask: Tensor, near: _Near) -> Tensor:
+        """Several queries a row, packed; (tokens, heads * head size)."""
+        shape, rows = self._shape, len(near.places)
+        heads, group, size = shape.num_kv_heads, shape.num_queries_per_kv, shape.head_size
+        spread = rotated.new_zeros(rows * near.width, shape.num_heads, size)
+        spread.index_copy_(0, near.spread, rotated[: len(near.spread), : shape.num_heads])
+        queries = spread.view(rows, near.width, heads, group, size).permute(0, 2, 3, 1, 4)
+        queries = queries.reshape(rows * heads, group * near.width, size)
+        keys = cache[0, :, :, : near.num_keys].index_select(0, near.places).view(rows * heads, near.num_keys, size)
+        scores = torch.bmm(queries, keys.transpose(1, 2)).view(rows, shape.num_heads, near.width, -1).add_(mask)
+        shares = torch.softmax(scores, dim=-1).view(rows * heads, group * near.width, near.num_keys)
+        num_values = _padded(near.num_keys, VALUE_BLOCK)
+        values = cache[1, :, :, :num_values].index_select(0, near.places).view(rows * heads, num_values, size)
+        mixed = _sum_values(F.pad(shares, (0, num_values - near.num_keys)), values)
+        mixed = mixed.view(rows, heads, group, near.width, size).permute(0, 3, 1, 2, 4).reshape(rows * near.width, -1)
+        packed = mixed.new_zeros(len(rotated), mixed.shape[1])
+        packed[: len(near.spread)] = mixed.index_select(0, near.spread)
+        return packed
 
     def _finish(self, hidden: Tensor, attended: Tensor, layer: DenseLayer) -> Tensor:
         """The output projection and the gated layer, each added to the stream."""
@@ -244,6 +285,9 @@ class DenseRunner:
         """(rows, V) float32 on the host; rows come in a multiple of 8."""
         normed = _normed(hidden, self._shape.norm_eps).mul_(self._weights.final_norm)
         return F.linear(normed, self._weights.head).float().cpu().numpy()
+
+    def _tensor(self, numbers: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(numbers).to(self._device)
 
     def _place_offsets(self) -> Tensor:
         """(2, places, kv heads) flat line of position 0 in one layer's cache, keys then values."""
@@ -269,16 +313,17 @@ def _sum_values(shares: Tensor, values: Tensor) -> Tensor:
 
 
 def _batches(rows: Sequence[PrefillRow]) -> Iterator[list[int]]:
-    """Cut rows, by length, into batches that waste little and stay within the rows of a product."""
-    order = sorted(range(len(rows)), key=lambda i: len(rows[i].token_ids))
+    """Cut rows, the longest first, into batches whose attention wastes little and whose tokens fit a product."""
     batch: list[int] = []
-    for i in reversed(order):
-        longest = min(_padded(len(rows[(batch or [i])[0]].token_ids), ROW_MULTIPLE), _PIECE_TOKENS)
-        is_short = _padded(len(rows[i].token_ids), ROW_MULTIPLE) * 2 < longest
-        if batch and (is_short or (len(batch) + 1) * longest > MAX_PRODUCT_ROWS):
+    longest = total = 0
+    for i in sorted(range(len(rows)), key=lambda i: len(rows[i].token_ids), reverse=True):
+        length = min(len(rows[i].token_ids), _PIECE_TOKENS)
+        is_short = longest > _ALWAYS_TOGETHER and length * 2 < longest
+        if batch and (is_short or total + length > MAX_PRODUCT_ROWS):
             yield batch
-            batch = []
+            batch, longest, total = [], 0, 0
         batch.append(i)
+        longest, total = max(longest, length), total + length
     if batch:
         yield batch
 

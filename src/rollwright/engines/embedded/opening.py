@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -158,22 +158,26 @@ def _make_dense(model: PreTrainedModel, settings: EmbeddedSettings) -> DenseRunn
     weights = lay_out(model.state_dict(), shape, dtype=dtype, device=device)
     rotary = _rotary(model, settings.max_context_tokens)
 
-    def make(key_multiple: int) -> DenseRunner:
+    def make(num_layers: int, key_multiple: int) -> DenseRunner:
         return DenseRunner(
-            shape=shape, weights=weights, rotary=rotary, num_places=settings.num_slots, key_multiple=key_multiple
+            shape=replace(shape, num_layers=num_layers),
+            weights=replace(weights, layers=weights.layers[:num_layers]),
+            rotary=rotary,
+            num_places=settings.num_slots,
+            key_multiple=key_multiple,
         )
 
-    return make(_KEY_MULTIPLES[0]) if settings.mode == "fast" else _first_proved(make)
+    proved = _KEY_MULTIPLES[0] if settings.mode == "fast" else _first_proved(make, min(shape.num_layers, 2))
+    return make(shape.num_layers, proved)
 
 
-def _first_proved(make: Callable[[int], DenseRunner]) -> DenseRunner:
-    """The first key padding with which the probe finds nothing."""
+def _first_proved(make: Callable[[int, int], DenseRunner], num_layers: int) -> int:
+    """The first key padding with which the probe finds nothing; all layers are alike, so a few of them are asked."""
     found: str | None = None
     for key_multiple in _KEY_MULTIPLES:
-        runner = make(key_multiple)
-        found = probe(runner)
+        found = probe(make(num_layers, key_multiple))
         if found is None:
-            return runner
+            return key_multiple
     raise DeterminismError(
         f"the deterministic mode cannot be kept on this machine with {torch.get_num_threads()} threads: {found}. "
         "Try another number of threads, or set engine.mode to 'fast'."
