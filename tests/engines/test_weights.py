@@ -42,7 +42,8 @@ async def probe_logprobs(engine):
 
 @every_path
 @pytest.mark.case("F86")
-def test_no_request_after_a_publish_uses_a_cache_of_older_weights(family):
+@pytest.mark.parametrize("version", [7, 0], ids=["next version", "same number again"])
+def test_no_request_after_a_publish_uses_a_cache_of_older_weights(family, version):
     old, new, shelf = small_model(family), small_model(family, seed=1), Shelf()
 
     async def run():
@@ -50,7 +51,7 @@ def test_no_request_after_a_publish_uses_a_cache_of_older_weights(family):
         prompt = [1, 2, 3, 4]
         first = await draw(engine, request_of(1, prompt, share="g", max_tokens=4, stop_token_ids=frozenset()))
         shelf.weights = weights_of(new)
-        await engine.load_weights(manifest_of(shelf.weights, 7), "drain")
+        await engine.load_weights(manifest_of(shelf.weights, version), "drain")
         # The warm session of the old weights, a new session of the same group, and a new one of another group.
         longer = [*prompt, *first.token_ids, 5]
         for number, (session, share, context) in enumerate(
@@ -62,7 +63,7 @@ def test_no_request_after_a_publish_uses_a_cache_of_older_weights(family):
             turn = await draw(engine, request)
             expected = plain_logprobs(new, [*context, *turn.token_ids], len(context))
             np.testing.assert_allclose(turn.logprobs, expected, atol=1e-4)
-            assert {(c.policy_version, c.cache_version) for c in turn.chunks} == {(7, 7)}
+            assert {(c.policy_version, c.cache_version) for c in turn.chunks} == {(version, version)}
         await engine.close()
 
     asyncio.run(run())

@@ -166,8 +166,7 @@ class Decoder:
         assert not self._drawing
         install()
         self.version = version
-        for place in range(self._settings.num_slots):
-            self._places.remember(place, None)
+        self._places.forget_all()
 
     def end(self, turn: Turn, finish: Finish) -> None:
         """Send the last chunk of a turn and take it out."""

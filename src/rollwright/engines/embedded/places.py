@@ -13,7 +13,10 @@ import numpy as np
 from rollwright.engines.embedded.runner import Logits
 from rollwright.record import Ids, ids
 
-__all__ = ["Places", "Prefix", "Session", "common_length"]
+__all__ = ["NO_VERSION", "Places", "Prefix", "Session", "common_length"]
+
+NO_VERSION = -1
+"""Of a cache that is to be computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,7 +36,7 @@ class Session:
 
     name: str
     place: int
-    version: int = -1
+    version: int = NO_VERSION
     """Of the weights that made the cache."""
     token_ids: Ids = field(default_factory=lambda: ids([]))
     """Whose keys and values stand in the cache."""
@@ -99,6 +102,14 @@ class Places:
             if length > 0 and (found is None or length > found[1]):
                 found = (place, length)
         return found
+
+    def forget_all(self) -> None:
+        """No cache counts any more, whatever the number of the next version; open sessions keep their places."""
+        self._prefixes.clear()
+        self._by_share.clear()
+        for session in self._holders.values():
+            session.version = NO_VERSION
+            session.token_ids = ids([])
 
     def length(self, place: int) -> int:
         """Positions of a place that mean something: of its session, or of the prefix that stayed."""
