@@ -1,9 +1,10 @@
 """A dense decoder's own forward pass, with a cache of one slot a place.
 
-In the deterministic mode a row's bits must not depend on its neighbors (the probe repeats the measurement at start). So:
-rows of every product come in multiples of 8; attention is the explicit product with −inf masks; keys are padded to 16,
-the queries of a prefill to 8; and the value product is summed over blocks of 256 keys from position 0, in order, since a
-longer sum is cut differently for different lengths. A prefill's last block is whole, a decode step's ends with its keys.
+In the deterministic mode a row's bits must not depend on its neighbors (the probe repeats the measurement at start).
+So: rows of every product come in multiples of 8; attention is the explicit product with −inf masks; keys are padded to
+16, the queries of a prefill to 8; and the value product is summed over blocks of 256 keys from position 0, in order,
+since a longer sum is cut differently for different lengths. A prefill's last block is whole, a decode step's ends with
+its keys.
 
 What lies behind a row's last token in its cache is never read with a weight other than 0, but it is read: every number
 there has to be finite. The last position of a place takes the writes of rows that only pad.
