@@ -10,7 +10,7 @@ from rollwright.engines.recorder import RecordedChunk, RecordingEngine
 from rollwright.recipes.runs import TrainOrder, TrainResult, train_run
 from rollwright.record import Engine
 from tests.end_to_end.proofs import Proofs
-from tests.end_to_end.small import TAUGHT, Listener, small
+from tests.end_to_end.small import TAUGHT, THREE_STEPS, Listener, small
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,14 @@ class Recorded:
     result: TrainResult
     chunks: Sequence[RecordedChunk]
     heard: Listener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A finished run."""
+
+    path: Path
+    result: TrainResult
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +51,15 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     )
     result = train_run(order, heard)
     return Recorded(path=path, result=result, chunks=recorders[0].chunks, heard=heard)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A smaller one: three steps of the warm start, three of RL."""
+    path = tmp_path_factory.mktemp("end_to_end") / "finished"
+    resolved = small(*THREE_STEPS)
+    result = train_run(TrainOrder(resolved=resolved, run_dir=path, source=None, is_rollouts_only=False), Listener())
+    return Finished(path=path, result=result)
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ SMALL = (
     "runtime.threads=1",
     PARITY,
 )
+THREE_STEPS = ("run.steps=3", "evaluation.every=3")
 TAUGHT = (
     "stages.warm_start.steps=40",
     "stages.warm_start.batch_size=16",

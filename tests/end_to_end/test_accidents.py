@@ -15,10 +15,8 @@ from rollwright.recipes.runs import TrainOrder, resume_run, train_run
 from rollwright.runtime.errors import RunStoppedError
 from rollwright.runtime.observers import StepReport
 from tests.end_to_end.children import start_command
-from tests.end_to_end.conftest import Recorded
-from tests.end_to_end.small import RECIPE, SMALL, Listener, arguments, small
-
-STEPS = ("run.steps=3", "evaluation.every=3")
+from tests.end_to_end.conftest import Finished
+from tests.end_to_end.small import RECIPE, SMALL, THREE_STEPS, Listener, arguments, small
 
 
 def verifier(name: str) -> str:
@@ -74,9 +72,9 @@ def test_a_grader_that_always_fails_leaves_a_run_without_a_score(tmp_path: Path)
 
 
 @pytest.fixture(scope="module")
-def broken_tool(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Resolved]:
-    """Three RL steps with a tool that breaks in a quarter of the episodes that come to their end."""
-    model = recorded.path / "checkpoints" / "step-000041"
+def broken_tool(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Resolved]:
+    """Three RL steps with a tool that breaks in half of the episodes that come to their end."""
+    model = finished.path / "checkpoints" / "step-000003"
     kept = [setting for setting in SMALL if not setting.startswith(("model.", "stages."))]
     settings = (
         'stages=[{kind="rl", name="rl"}]',
@@ -84,7 +82,7 @@ def broken_tool(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) ->
         f'model={{kind="local", path="{model}"}}',
     )
     path = tmp_path_factory.mktemp("accidents") / "broken_tool"
-    resolved = resolve(RECIPE, (*settings, *kept, *STEPS))
+    resolved = resolve(RECIPE, (*settings, *kept, *THREE_STEPS))
     train_run(TrainOrder(resolved=resolved, run_dir=path, source=None, is_rollouts_only=False), Listener())
     return path, resolved
 
@@ -137,10 +135,9 @@ def test_a_run_with_slots_that_failed_for_good_resumes(broken_tool: tuple[Path, 
     assert table_hashes(run) == table_hashes(path)
 
 
-def test_ctrl_c_once_finishes_the_step_and_the_resumed_run_is_the_same(tmp_path: Path) -> None:
-    train(tmp_path / "whole", *STEPS)
+def test_ctrl_c_once_finishes_the_step_and_the_resumed_run_is_the_same(finished: Finished, tmp_path: Path) -> None:
     run = tmp_path / "stopped"
-    order = TrainOrder(resolved=small(*STEPS), run_dir=run, source=None, is_rollouts_only=False)
+    order = TrainOrder(resolved=small(*THREE_STEPS), run_dir=run, source=None, is_rollouts_only=False)
     listener = _Interrupting(4, 1)
     with pytest.raises(RunStoppedError, match="stopped after step 5, which is saved"):
         train_run(order, listener)
@@ -149,13 +146,12 @@ def test_ctrl_c_once_finishes_the_step_and_the_resumed_run_is_the_same(tmp_path:
     resumed = Listener()
     resume_run(run, resumed)
     assert [report.step for report in resumed.steps] == [6]
-    assert table_hashes(run) == table_hashes(tmp_path / "whole")
+    assert table_hashes(run) == table_hashes(finished.path)
 
 
-def test_ctrl_c_twice_stops_at_once_and_loses_nothing_that_was_saved(tmp_path: Path) -> None:
-    train(tmp_path / "whole", *STEPS)
+def test_ctrl_c_twice_stops_at_once_and_loses_nothing_that_was_saved(finished: Finished, tmp_path: Path) -> None:
     run = tmp_path / "stopped"
-    order = TrainOrder(resolved=small(*STEPS), run_dir=run, source=None, is_rollouts_only=False)
+    order = TrainOrder(resolved=small(*THREE_STEPS), run_dir=run, source=None, is_rollouts_only=False)
     listener = _Interrupting(4, 2)
     with pytest.raises(asyncio.CancelledError):
         train_run(order, listener)
@@ -163,7 +159,7 @@ def test_ctrl_c_twice_stops_at_once_and_loses_nothing_that_was_saved(tmp_path: P
     assert len(listener.steps) <= 5
     assert max(StoredRun(run).steps) >= 4
     resume_run(run, Listener())
-    assert table_hashes(run) == table_hashes(tmp_path / "whole")
+    assert table_hashes(run) == table_hashes(finished.path)
 
 
 def test_ctrl_c_at_a_terminal_ends_in_a_sentence(tmp_path: Path) -> None:
@@ -187,12 +183,14 @@ def test_ctrl_c_at_a_terminal_ends_in_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit_bytes", [30_000, 150_000])
-def test_a_full_disk_ends_in_a_sentence_and_what_was_saved_goes_on(tmp_path: Path, limit_bytes: int) -> None:
-    train(tmp_path / "whole", *STEPS)
+def test_a_full_disk_ends_in_a_sentence_and_what_was_saved_goes_on(
+    finished: Finished, tmp_path: Path, limit_bytes: int
+) -> None:
     run = tmp_path / "run"
     with pytest.raises(RunStoppedError):
         train_run(
-            TrainOrder(resolved=small(*STEPS), run_dir=run, source=None, is_rollouts_only=False), _Interrupting(4, 1)
+            TrainOrder(resolved=small(*THREE_STEPS), run_dir=run, source=None, is_rollouts_only=False),
+            _Interrupting(4, 1),
         )
     limit = {30_000: _small_disk, 150_000: _larger_disk}[limit_bytes]
     ended = start_command(["resume", run, "--json"], tmp_path, limit).ended()
@@ -201,7 +199,7 @@ def test_a_full_disk_ends_in_a_sentence_and_what_was_saved_goes_on(tmp_path: Pat
     assert "`rollwright resume` goes on" in ended.last["error"]
     assert check(run).findings == ()
     resume_run(run, Listener())
-    assert table_hashes(run) == table_hashes(tmp_path / "whole")
+    assert table_hashes(run) == table_hashes(finished.path)
 
 
 def _small_disk() -> None:

@@ -11,7 +11,7 @@ from rollwright.cli.main import run_command
 from rollwright.evidence import RunFolder, content_hash
 from rollwright.recipes.resolve import recipe_toml
 from tests.end_to_end.children import start_command
-from tests.end_to_end.conftest import Recorded
+from tests.end_to_end.conftest import Finished
 from tests.end_to_end.small import RECIPE, SMALL, arguments, small
 
 Say = Callable[..., tuple[int, str]]
@@ -84,9 +84,9 @@ def test_a_batch_that_no_group_size_divides_is_refused_with_those_that_do(say: S
     assert not (tmp_path / "run").exists()
 
 
-def test_a_template_that_cannot_be_continued_is_refused(recorded: Recorded, say: Say, tmp_path: Path) -> None:
+def test_a_template_that_cannot_be_continued_is_refused(finished: Finished, say: Say, tmp_path: Path) -> None:
     model = tmp_path / "model"
-    shutil.copytree(recorded.path / "checkpoints" / "step-000042", model)
+    shutil.copytree(finished.path / "checkpoints" / "step-000006", model)
     (model / "chat_template.jinja").write_text(
         "{% if messages | length > 1 %}{{ raise_exception('one message only') }}{% endif %}{{ messages[0].content }}"
     )
@@ -99,10 +99,10 @@ def test_a_template_that_cannot_be_continued_is_refused(recorded: Recorded, say:
 
 
 def test_a_template_that_rewrites_history_is_reported(
-    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = tmp_path / "model"
-    shutil.copytree(recorded.path / "checkpoints" / "step-000042", model)
+    shutil.copytree(finished.path / "checkpoints" / "step-000006", model)
     template = (model / "chat_template.jinja").read_text()
     (model / "chat_template.jinja").write_text("{% if messages | length > 2 %}A long talk.\n{% endif %}" + template)
     kept = [s for s in SMALL if not s.startswith(("model.", "stages."))]
@@ -116,10 +116,10 @@ def test_a_template_that_rewrites_history_is_reported(
 
 
 def test_a_run_folder_of_another_schema_is_refused_by_every_command(
-    recorded: Recorded, say: Say, tmp_path: Path
+    finished: Finished, say: Say, tmp_path: Path
 ) -> None:
     old = tmp_path / "old"
-    shutil.copytree(recorded.path, old)
+    shutil.copytree(finished.path, old)
     manifest = json.loads((old / "manifest.json").read_text())
     manifest["schema_version"] = 999
     (old / "manifest.json").write_text(json.dumps(manifest))
@@ -136,11 +136,11 @@ def test_resume_of_what_is_no_run_is_refused(say: Say, tmp_path: Path) -> None:
         assert sentence.startswith(f"{folder} is not a run folder: it has no manifest.json.")
 
 
-def test_training_into_a_folder_that_holds_a_run_is_refused(recorded: Recorded, say: Say) -> None:
-    code, sentence = say("train", RECIPE, "--run-dir", recorded.path, *arguments())
+def test_training_into_a_folder_that_holds_a_run_is_refused(finished: Finished, say: Say) -> None:
+    code, sentence = say("train", RECIPE, "--run-dir", finished.path, *arguments())
     assert code == 2
-    assert f"`rollwright resume {recorded.path}` goes on with it" in sentence
-    assert content_hash(recorded.path) == recorded.result.content_hash
+    assert f"`rollwright resume {finished.path}` goes on with it" in sentence
+    assert content_hash(finished.path) == finished.result.content_hash
 
 
 def test_training_into_a_folder_with_other_things_is_refused(say: Say, tmp_path: Path) -> None:
@@ -151,14 +151,14 @@ def test_training_into_a_folder_with_other_things_is_refused(say: Say, tmp_path:
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_two_processes_cannot_write_one_run(recorded: Recorded, tmp_path: Path) -> None:
-    with RunFolder.open(recorded.path, "write"):
-        ended = start_command(["resume", recorded.path, "--json"], tmp_path).ended()
-        asked = start_command(["query", recorded.path, "SELECT count(*) AS n FROM receipts", "--json"], tmp_path)
+def test_two_processes_cannot_write_one_run(finished: Finished, tmp_path: Path) -> None:
+    with RunFolder.open(finished.path, "write"):
+        ended = start_command(["resume", finished.path, "--json"], tmp_path).ended()
+        asked = start_command(["query", finished.path, "SELECT count(*) AS n FROM receipts", "--json"], tmp_path)
         assert asked.ended().last["n"] > 0
     assert ended.code == 1
     assert "two cannot write one run" in ended.last["error"]
-    assert content_hash(recorded.path) == recorded.result.content_hash
+    assert content_hash(finished.path) == finished.result.content_hash
 
 
 def test_a_warm_start_shorter_than_its_warm_up_is_refused_before_anything_is_made(say: Say, tmp_path: Path) -> None:
@@ -170,11 +170,11 @@ def test_a_warm_start_shorter_than_its_warm_up_is_refused_before_anything_is_mad
     assert not (tmp_path / "run").exists()
 
 
-def test_a_checkpoint_that_is_not_there_is_refused_with_those_that_are(recorded: Recorded, say: Say) -> None:
-    code, sentence = say("eval", recorded.path, "--step", "7000")
+def test_a_checkpoint_that_is_not_there_is_refused_with_those_that_are(finished: Finished, say: Say) -> None:
+    code, sentence = say("eval", finished.path, "--step", "7000")
     assert code == 2
     assert "no checkpoint of step 7000" in sentence
-    assert "42" in sentence
+    assert "it has 0, 3, " in sentence
 
 
 def test_a_recipe_file_names_the_line_of_what_is_wrong(say: Say, tmp_path: Path) -> None:
