@@ -32,7 +32,7 @@ EASY, HARD, ERROR = "easy", "hard", "error"
 SLICES = (EASY, HARD, ERROR)
 UNDEFINED = "undefined"
 """The right answer where the expression has no value."""
-_BUILDER = 1
+_BUILDER = 2
 """Of the families below; part of the revision."""
 
 
@@ -100,8 +100,8 @@ def _easy(seed: int) -> Iterator[str]:
 
 
 def _hard(seed: int) -> Iterator[str]:
-    """Products, sums of two and three terms, and divisions, in turn."""
-    products = _checked("products", {"min_digits": 2, "max_digits": 3}, seed)
+    """Products, sums of two and three terms, and divisions, in turn; a rarer shape would not be learned to copy."""
+    products = _checked("products", {"min_digits": 3, "max_digits": 3}, seed)
     sums = _checked("chain_sum", {"min_terms": 2, "max_terms": 2, "min_digits": 3, "max_digits": 3}, seed)
     chains = _checked("chain_sum", {"min_terms": 3, "max_terms": 3, "min_digits": 2, "max_digits": 2}, seed)
     chance = Random(seed_of(seed, SOURCE, HARD))
