@@ -52,13 +52,13 @@ def test_the_same_kind_again_keeps_its_section():
 
 
 def test_the_last_of_two_settings_of_a_key_counts():
-    assert small("run.steps=3", "run.steps=4").recipe.run.steps == 4
+    assert small("run.steps=300", "run.steps=400").recipe.run.steps == 400
 
 
 @pytest.mark.parametrize("place", ["warm_start", "0"])
 def test_an_item_of_a_list_is_addressed_by_name_or_place(place):
-    resolved = small(f"stages.{place}.steps=10")
-    assert resolved.values()["stages.0.steps"] == 10
+    resolved = small(f"stages.{place}.steps=1000")
+    assert resolved.values()["stages.0.steps"] == 1000
     assert resolved.origins["stages.0.steps"] == "command line"
     assert resolved.origins["stages.0.name"] == "preset arithmetic-tool"
 
@@ -124,7 +124,10 @@ def test_a_recipe_that_is_not_there_names_those_that_are(tmp_path):
         ),
         (["verifier.answer_form=boxed", "verifier.answer_marker=so:"], "nothing reads verifier.answer_marker"),
         (["evaluation.temperature=0", "evaluation.top_p=0.9"], "nothing reads evaluation.top_p"),
-        (['stages=[{kind="supervised"}]', "run.steps=3"], "nothing reads run.steps unless there is a stage of kind rl"),
+        (
+            ['stages=[{kind="supervised"}]', "run.steps=333"],
+            "nothing reads run.steps unless there is a stage of kind rl",
+        ),
     ],
 )
 def test_a_key_that_nothing_reads_is_refused(settings, says):

@@ -52,7 +52,8 @@ class RecipeConfig(StrictConfig):
         if self.objective.denominator != "fixed_length" and self.objective.fixed_length_tokens is not None:
             raise ValueError("objective.fixed_length_tokens is read by denominator 'fixed_length' only")
         updates = self.run.steps * self.learner.num_minibatches * self.learner.num_epochs
-        if self.learner.schedule != "constant" and updates < self.learner.warmup_updates:
+        has_rl = any(stage.kind == "rl" for stage in self.stages)
+        if has_rl and self.learner.schedule != "constant" and updates < self.learner.warmup_updates:
             raise ValueError(
                 f"learner.schedule {self.learner.schedule!r} over {updates} updates (steps x minibatches x epochs) has "
                 f"learner.warmup_updates {self.learner.warmup_updates}, which count among them; lower it or raise "
