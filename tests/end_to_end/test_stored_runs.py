@@ -1,13 +1,14 @@
 """A record is complete: what was stored can be learned from again, and sampling can be had without learning."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from rollwright.cli.main import run_command
-from rollwright.evidence import StoredRun, check, connect, content_hash, table_hashes
-from rollwright.recipes.runs import TrainOrder, stored_recipe, train_run
-from tests.end_to_end.conftest import Recorded
+from rollwright.evidence import RunFolder, StoredRun, check, connect, content_hash, table_hashes
+from rollwright.recipes.runs import TrainOrder, resume_run, stored_recipe, train_run
+from tests.end_to_end.conftest import Finished, Recorded
 from tests.end_to_end.small import RECIPE, Listener, arguments, small, small_rl
 
 
@@ -51,6 +52,23 @@ def test_other_settings_on_the_same_episodes_are_another_run(tmp_path: Path) -> 
     found, before = _losses(tmp_path / "other"), _losses(tmp_path / "first")
     assert found[:4] == before[:4]  # the first RL update starts from the same weights
     assert table_hashes(tmp_path / "other")["evaluations"] != table_hashes(tmp_path / "first")["evaluations"]
+
+
+def test_a_run_that_was_broken_off_gives_the_losses_that_it_had(finished: Finished, tmp_path: Path) -> None:
+    # Steps 1 to 4 of 6: the schedules stay those of the whole recipe.
+    short = tmp_path / "short"
+    shutil.copytree(finished.path, short)
+    with RunFolder.open(short, "write") as folder:
+        folder.abandon_after(next(c.number for c in folder.commits if c.step == 4))
+    heard = Listener()
+    order = TrainOrder(
+        resolved=stored_recipe(short, ()), run_dir=tmp_path / "again", source=short, is_rollouts_only=False
+    )
+    train_run(order, heard)
+    assert any("holds 4 of the recipe's 6 steps" in sentence for sentence in heard.warnings)
+    assert heard.started[0].total_steps == 4
+    assert _losses(tmp_path / "again") == _losses(finished.path)[:4]
+    resume_run(tmp_path / "again", Listener())
 
 
 def test_what_was_only_sampled_can_be_learned_from_later(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from rollwright.recipes.build.session import (
     run_evaluation,
     unwatched,
 )
-from rollwright.recipes.build.stored import shortened, stored_groups
+from rollwright.recipes.build.stored import StoredBatches, stored_batches
 from rollwright.recipes.build.world import World, build_world
 from rollwright.recipes.config.learning import SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
@@ -116,8 +116,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
     if (path / "manifest.json").exists():
         raise RecipeError(f"{path} already holds a run; `rollwright resume {path}` goes on with it, or choose another.")
     source = None if order.source is None else StoredRun(order.source)
-    if source is not None:
-        resolved = shortened(resolved, source, observer)
+    stored = None if source is None else stored_batches(resolved.recipe, source, observer)
     with ExitStack() as stack:
         world = build_world(resolved.recipe)
         stack.callback(world.verifiers.close)
@@ -144,10 +143,10 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
             version=0,
             first_group=0,
             balance=None,
-            stored=None if source is None else partial(stored_groups, source),
+            stored=stored,
             watch=order.watch,
         )
-        observer.run_started(_started(foundation, folder, None))
+        observer.run_started(_started(foundation, folder, None, stored))
         for reason in foundation.renderer.report.reasons:
             observer.warned(f"chat template: {reason}")
         if order.is_rollouts_only:
@@ -173,6 +172,7 @@ def resume_run(path: Path, observer: Observer) -> TrainResult:
         world = build_world(resolved.recipe)
         stack.callback(world.verifiers.close)
         source = _source_of(folder)
+        stored = None if source is None else stored_batches(resolved.recipe, source, observer)
         foundation = lay_foundation(
             resolved.recipe,
             world,
@@ -198,10 +198,10 @@ def resume_run(path: Path, observer: Observer) -> TrainResult:
             version=0 if progress is None else progress.step,
             first_group=0 if progress is None else progress.next_group,
             balance=None if progress is None else progress.balance,
-            stored=None if source is None else partial(stored_groups, source),
+            stored=stored,
             watch=unwatched,
         )
-        observer.run_started(_started(foundation, folder, 0 if progress is None else progress.step))
+        observer.run_started(_started(foundation, folder, 0 if progress is None else progress.step, stored))
         return _finish(foundation, order, stack, _Start(checkpoint=chosen, progress=progress), None)
 
 
@@ -218,7 +218,7 @@ def evaluate_run(order: EvaluationOrder, observer: Observer) -> Evaluation:
         world = build_world(recipe)
         stack.callback(world.verifiers.close)
         foundation = lay_foundation(recipe, world, folder.tokenizer, lambda: _weights_of(checkpoint))
-        observer.run_started(_started(foundation, folder, checkpoint.step))
+        observer.run_started(_started(foundation, folder, checkpoint.step, None))
 
         async def go() -> Evaluation:
             engine = open_engine(foundation, WeightShelf(), version=checkpoint.step)
@@ -401,7 +401,9 @@ def _compare_conditions(folder: RunFolder, now: Manifest, observer: Observer) ->
         folder.record_event(_event("promise_ended", text))
 
 
-def _started(foundation: Foundation, folder: RunFolder, resumed_step: int | None) -> RunStarted:
+def _started(
+    foundation: Foundation, folder: RunFolder, resumed_step: int | None, stored: StoredBatches | None
+) -> RunStarted:
     from rollwright.learner.models import num_parameters
 
     recipe = foundation.recipe
@@ -410,7 +412,7 @@ def _started(foundation: Foundation, folder: RunFolder, resumed_step: int | None
         run_dir=str(folder.path),
         run_id=folder.manifest.run.run_id,
         stages=tuple(stage.name for stage in recipe.stages),
-        total_steps=sum(steps),
+        total_steps=sum(steps) if stored is None else stored.steps,
         resumed_step=resumed_step,
         num_parameters=num_parameters(foundation.model),
     )

@@ -1,7 +1,7 @@
 """The parts of one run, joined: what `train`, `resume` and `eval` have in common."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,9 +14,10 @@ from rollwright.recipes.build.engine import build_engine
 from rollwright.recipes.build.episodes import Episodes
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
 from rollwright.recipes.build.stages import StageParts, build_stages
+from rollwright.recipes.build.stored import StoredBatches
 from rollwright.recipes.build.world import World, build_protocol, tool_schemas
 from rollwright.recipes.config.recipe import RecipeConfig
-from rollwright.record import Engine, Group
+from rollwright.record import Engine
 from rollwright.rendering import Renderer, load_renderer
 from rollwright.rollout import SystemClock
 from rollwright.runtime.ledger import Ledger, LedgerBalance
@@ -64,7 +65,7 @@ class LoopOrder:
     """The step after which the foundation's weights stood."""
     first_group: int
     balance: LedgerBalance | None
-    stored: Callable[[int], Sequence[Group]] | None
+    stored: StoredBatches | None
     watch: Callable[[Engine], Engine]
     """Puts something between engine and driver, such as a recorder; `unwatched` puts nothing."""
 

@@ -1,7 +1,6 @@
 """From the recipe's stages to the loop's."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rollwright.algorithms import supervised
@@ -10,9 +9,10 @@ from rollwright.recipes.build.environment import demonstrating
 from rollwright.recipes.build.episodes import Episodes
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
 from rollwright.recipes.build.objective import build_objective
+from rollwright.recipes.build.stored import StoredBatches
 from rollwright.recipes.config.learning import StageConfig, SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
-from rollwright.record import Group, seed_of
+from rollwright.record import seed_of
 from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.demonstrations import DemonstrationCollector, StoredCollector
 from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
@@ -34,13 +34,22 @@ class StageParts:
     learner: StagedLearner
     counter: GroupCounter
     ledger: Ledger
-    stored: Callable[[int], Sequence[Group]] | None
-    """Batches of a stored run by step, instead of sampling."""
+    stored: StoredBatches | None
+    """Learned from instead of sampling."""
 
 
 def build_stages(parts: StageParts) -> tuple[Stage, ...]:
-    """The stages in order."""
-    return tuple(_stage(stage, parts) for stage in parts.recipe.stages)
+    """The stages in order, as far as a stored run goes where one is learned from."""
+    stages = tuple(_stage(stage, parts) for stage in parts.recipe.stages)
+    if parts.stored is None:
+        return stages
+    kept: list[Stage] = []
+    left = parts.stored.steps
+    for stage in stages:
+        if left:
+            kept.append(replace(stage, steps=min(stage.steps, left)))
+            left -= kept[-1].steps
+    return tuple(kept)
 
 
 def _stage(stage: StageConfig, parts: StageParts) -> Stage:
@@ -69,7 +78,7 @@ def _stage(stage: StageConfig, parts: StageParts) -> Stage:
 
 def _collector(stage: StageConfig, parts: StageParts, first_version: int) -> Collector:
     if parts.stored is not None:
-        return StoredCollector(read=parts.stored, counter=parts.counter, ledger=parts.ledger)
+        return StoredCollector(read=parts.stored.read, counter=parts.counter, ledger=parts.ledger)
     recipe = parts.recipe
     order = TaskOrder(parts.mixture, seed=seed_of(recipe.run.seed, "order", stage.name))
     if isinstance(stage, SupervisedStageConfig):

@@ -1,18 +1,50 @@
-"""Learning again from a stored run: its batches by step, and a recipe no longer than what it holds."""
+"""Learning again from a stored run: its batches by step, as far as it goes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from rollwright.evidence import StoredRun
-from rollwright.recipes.config.learning import StageConfig, SupervisedStageConfig
+from rollwright.recipes.config.learning import SupervisedStageConfig
+from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
-from rollwright.recipes.resolve import Resolved
 from rollwright.record import Group
 from rollwright.runtime.observers import Observer
 
-__all__ = ["shortened", "stored_groups"]
+__all__ = ["StoredBatches", "stored_batches"]
 
 
-def stored_groups(source: StoredRun, step: int) -> Sequence[Group]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBatches:
+    """The batches of a stored run, learned from instead of sampling."""
+
+    read: Callable[[int], Sequence[Group]]
+    """The groups that a step of it consumed."""
+    steps: int
+    """How many it holds; the run ends there, and its schedules are those of the whole recipe."""
+
+
+def stored_batches(recipe: RecipeConfig, source: StoredRun, observer: Observer) -> StoredBatches:
+    """All that a stored run holds for a recipe.
+
+    Args:
+        recipe: whose steps are wanted.
+        source: the stored run.
+        observer: hears where it holds fewer.
+
+    Raises:
+        RecipeError: when it holds no step.
+    """
+    held = max(source.steps, default=0)
+    if held == 0:
+        raise RecipeError(f"{source.folder.path} holds no finished step; there is nothing to learn from.")
+    wanted = sum(s.steps if isinstance(s, SupervisedStageConfig) else recipe.run.steps for s in recipe.stages)
+    if held < wanted:
+        observer.warned(f"{source.folder.path} holds {held} of the recipe's {wanted} steps; the run ends with them")
+    return StoredBatches(read=partial(_groups, source), steps=min(held, wanted))
+
+
+def _groups(source: StoredRun, step: int) -> Sequence[Group]:
     """The groups that a step of the source consumed, or only sampled where it stopped there; demonstrations first."""
     groups = [*source.groups("demonstration", step), *source.groups("train", step)]
     if groups:
@@ -35,34 +67,3 @@ def stored_groups(source: StoredRun, step: int) -> Sequence[Group]:
         )
         for group_id, places in sorted(by_group.items())
     ]
-
-
-def shortened(resolved: Resolved, source: StoredRun, observer: Observer) -> Resolved:
-    """The recipe with as many steps as the source holds.
-
-    Raises:
-        RecipeError: when the source holds no step.
-    """
-    left = max(source.steps, default=0)
-    if left == 0:
-        raise RecipeError(f"{source.folder.path} holds no finished step; there is nothing to learn from.")
-    recipe = resolved.recipe
-    wanted = sum(s.steps if isinstance(s, SupervisedStageConfig) else recipe.run.steps for s in recipe.stages)
-    if left >= wanted:
-        return resolved
-    observer.warned(f"{source.folder.path} holds {left} of the recipe's {wanted} steps; the run ends with them")
-    stages: list[StageConfig] = []
-    run = recipe.run
-    for stage in recipe.stages:
-        if left == 0:
-            break
-        if isinstance(stage, SupervisedStageConfig):
-            steps = min(stage.steps, left)
-            stages.append(stage.model_copy(update={"steps": steps}))
-        else:
-            steps = min(run.steps, left)
-            run = run.model_copy(update={"steps": steps})
-            stages.append(stage)
-        left -= steps
-    shorter = recipe.model_copy(update={"run": run, "stages": tuple(stages)})
-    return resolved.with_recipe(shorter, origin=f"run {source.folder.path.name}")
