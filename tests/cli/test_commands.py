@@ -117,7 +117,8 @@ def test_for_a_machine_an_error_is_one_object_with_all_that_is_wrong(capsys):
 def test_a_wrong_type_stops_the_command_before_torch_is_loaded(tmp_path):
     path = tmp_path / "mine.toml"
     text = recipe_toml(resolve("arithmetic-tool").recipe)
-    text = text.replace("\nlearning_rate = 0.001\n", '\nlearning_rate = "1e-3"\n', 1)
+    right = f"\nlearning_rate = {resolve('arithmetic-tool').recipe.learner.learning_rate}\n"
+    text = text.replace(right, '\nlearning_rate = "1e-3"\n', 1)
     path.write_text(text, encoding="utf-8")
     line = next(number for number, line in enumerate(text.splitlines(), 1) if line == 'learning_rate = "1e-3"')
     code, shown = started(f"code = run_command(['train', {str(path)!r}])")
