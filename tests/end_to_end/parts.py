@@ -69,12 +69,12 @@ class Hung:
 
 
 def calculator(expression: str) -> str:
-    """Breaks on about half of all expressions, instead of saying what is wrong with them.
+    """Breaks on most expressions, instead of saying what is wrong with them.
 
     Args:
         expression: any text
     """
-    if hashlib.sha256(expression.encode()).digest()[0] % 2 == 0:
+    if hashlib.sha256(expression.encode()).digest()[0] % 8:
         raise RuntimeError("the tool broke")
     return "1"
 

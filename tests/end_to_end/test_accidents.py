@@ -41,12 +41,12 @@ def test_a_grader_that_fails_gives_no_reward_and_is_counted(tmp_path: Path, name
     train(run, verifier(name))
     unscored = ask(
         run,
-        """SELECT reward, unscored_reason, error_cause, v.value, untrained_reason, num_kept
+        """SELECT trajectory_id, reward, unscored_reason, error_cause, v.value, untrained_reason, num_kept
            FROM trajectories t JOIN verdicts v USING (trajectory_id) LEFT JOIN receipts r USING (trajectory_id)
            WHERE purpose = 'train' AND status <> 'ok'""",
     )
     assert len(unscored) >= 2
-    assert set(unscored) == {(None, cause, cause, None, "unscored", 0)}
+    assert {row[1:] for row in unscored} == {(None, cause, cause, None, "unscored", 0)}
     weights = ask(
         run,
         """SELECT sum(abs(w)) FROM (SELECT unnest(expand(token_weight)) AS w
@@ -54,7 +54,7 @@ def test_a_grader_that_fails_gives_no_reward_and_is_counted(tmp_path: Path, name
     )
     assert weights == [(0.0,)]
     counted = ask(run, "SELECT sum(value) FROM metrics WHERE name = 'data/unscored' AND step > 3")
-    assert counted == [(float(len(unscored)),)]
+    assert counted == [(float(len({row[0] for row in unscored})),)]
     assert check(run).findings == ()
 
 
@@ -73,7 +73,7 @@ def test_a_grader_that_always_fails_leaves_a_run_without_a_score(tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def broken_tool(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Resolved]:
-    """Three RL steps with a tool that breaks in half of the episodes that come to their end."""
+    """Three RL steps with a tool that breaks in most of the episodes that come to their end."""
     model = finished.path / "checkpoints" / "step-000003"
     kept = [setting for setting in SMALL if not setting.startswith(("model.", "stages."))]
     settings = (
@@ -97,7 +97,7 @@ def test_an_episode_whose_tool_breaks_is_tried_again_and_then_counted(
              list(parent_trajectory_id ORDER BY attempt), list(trajectory_id ORDER BY attempt)
            FROM trajectories WHERE purpose = 'train' AND terminal_reason = 'infrastructure_failure' GROUP BY ALL""",
     )
-    assert len(failed) >= 3
+    assert failed
     for _, _, attempts, lineage, parents, names in failed:
         assert attempts == [0, 1, 2]
         assert lineage == [None, "retry_of", "retry_of"]
