@@ -131,7 +131,8 @@ def test_no_committed_file_is_large():
 
 def test_waivers_carry_their_code_and_a_reason():
     bare = re.compile(
-        r"#\s*(?:noqa(?!:\s*[A-Z]+\d+\s+-\s)|type:\s*ignore(?!\[[\w-]+\]\s+#)|pyright:\s*ignore(?!\[\w+\]\s+#))"
+        r"#\s*(?:noqa(?!:\s*[A-Z]+\d+(?:, [A-Z]+\d+)*\s+-\s)"
+        r"|(?:type|pyright):\s*ignore(?!\[[\w-]+(?:, [\w-]+)*\]\s+[#-]\s))"
     )
     found = {
         name: number

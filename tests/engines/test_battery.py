@@ -223,7 +223,7 @@ def test_a_reader_that_leaves_in_mid_turn_leaves_nothing_behind(subject):
             request = request_of(number, max_tokens=44, chunk_tokens=1, stop_token_ids=frozenset())
             chunks = engine.generate(request)
             await anext(chunks)
-            await chunks.aclose()  # pyright: ignore[reportAttributeAccessIssue]
+            await chunks.aclose()  # pyright: ignore[reportAttributeAccessIssue] - a generator has it
             await engine.release(request.session)
         turn = await draw(engine, request_of(1, max_tokens=3, stop_token_ids=frozenset()))
         assert turn.finish == "length"

@@ -176,7 +176,7 @@ def test_the_probe_sees_a_row_that_depends_on_its_neighbors():
         def decode(self, token_ids, positions):
             return self._inner.decode(token_ids, positions) + np.float32(1e-5) * len(token_ids)
 
-    found = probe(Leaky())  # pyright: ignore[reportArgumentType]
+    found = probe(Leaky())  # pyright: ignore[reportArgumentType] - a stand-in
     assert found is not None
     assert "decode step 1" in found
 

@@ -151,7 +151,7 @@ def test_a_task_that_is_cancelled_while_it_waits_harms_nobody():
         await engine.resume()
         done = await asyncio.gather(*waiting, return_exceptions=True)
         assert isinstance(done[1], asyncio.CancelledError)
-        assert done[0].finish is not None and done[2].finish is not None  # pyright: ignore
+        assert done[0].finish is not None and done[2].finish is not None
         await engine.close()
 
     asyncio.run(run())

@@ -392,7 +392,7 @@ def test_a_function_that_says_too_little_is_refused() -> None:
         """Say."""
         return str(x)
 
-    def untyped(x) -> str:  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+    def untyped(x) -> str:  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType] - that is the test
         """Say.
 
         Args:

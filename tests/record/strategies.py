@@ -36,7 +36,7 @@ names = st.text("abcdefgh_/", min_size=1, max_size=8)
 times = st.datetimes(
     min_value=datetime(2020, 1, 1),
     max_value=datetime(2100, 1, 1),
-    timezones=st.just(UTC),  # noqa: DTZ001
+    timezones=st.just(UTC),
 )
 small = st.integers(0, 30)
 wide = st.integers(0, 2**62)

@@ -172,7 +172,7 @@ def change(trajectory: Trajectory, **fields) -> Trajectory:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"started_at": datetime(2026, 1, 1)}, "started_at.*no zone"),  # noqa: DTZ001
+        ({"started_at": datetime(2026, 1, 1)}, "started_at.*no zone"),
         ({"slot": 40_000}, "slot"),
         ({"queue_s": float("nan")}, "queue_s.*finite"),
         ({"queue_s": 1e300}, "queue_s.*finite"),

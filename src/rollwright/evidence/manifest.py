@@ -305,10 +305,10 @@ def _flatten(path: str, value: object, found: dict[str, str]) -> None:
     match value:
         case dict():
             for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType]  # JSON
-                _flatten(f"{path}.{key}".lstrip("."), inner, found)  # pyright: ignore[reportUnknownArgumentType]
+                _flatten(f"{path}.{key}".lstrip("."), inner, found)  # pyright: ignore[reportUnknownArgumentType] - JSON
         case list():
-            for index, inner in enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-                _flatten(f"{path}.{index}", inner, found)  # pyright: ignore[reportUnknownArgumentType]
+            for index, inner in enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - JSON
+                _flatten(f"{path}.{index}", inner, found)  # pyright: ignore[reportUnknownArgumentType] - JSON
         case _:
             found[path] = str(value)
 

@@ -118,15 +118,15 @@ def deterministic(device: torch.device) -> Generator[None]:
     The stubs of torch lack `fill_uninitialized_memory`, which would write NaN into every new buffer: slow.
     """
     was_on = torch.are_deterministic_algorithms_enabled()
-    was_filling = fill.fill_uninitialized_memory  # pyright: ignore[reportAttributeAccessIssue]
+    was_filling = fill.fill_uninitialized_memory  # pyright: ignore[reportAttributeAccessIssue] - not in its stubs
     if device.type == "cpu":
         torch.use_deterministic_algorithms(True)  # noqa: FBT003 - torch's own
-        fill.fill_uninitialized_memory = False  # pyright: ignore[reportAttributeAccessIssue]
+        fill.fill_uninitialized_memory = False  # pyright: ignore[reportAttributeAccessIssue] - not in its stubs
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(was_on)
-        fill.fill_uninitialized_memory = was_filling  # pyright: ignore[reportAttributeAccessIssue]
+        fill.fill_uninitialized_memory = was_filling  # pyright: ignore[reportAttributeAccessIssue] - not in its stubs
 
 
 def _probe_ids(model: PreTrainedModel) -> list[Tensor]:
