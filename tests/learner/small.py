@@ -111,6 +111,15 @@ def first_gradient(learner: CausalLearner) -> dict[str, torch.Tensor]:
     return {n.removeprefix(prefix): t / (1 - beta) for n, t in tensors.items() if n.startswith(prefix)}
 
 
+def gradients_of(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """A copy of the gradient of every parameter; each has one."""
+    gradients: dict[str, torch.Tensor] = {}
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        gradients[name] = parameter.grad.clone()
+    return gradients
+
+
 def relative_gap(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> float:
     """Largest difference, relative to the largest gradient."""
     assert left.keys() == right.keys()

@@ -31,6 +31,7 @@ from tests.learner.small import (
     batch_of,
     demonstration_batch,
     first_gradient,
+    gradients_of,
     learner_of,
     lively_model,
     plain_scores,
@@ -145,6 +146,7 @@ def test_padding_gives_the_same_loss_and_gradient():
     one = packed.train(batch, grpo(), first_update=1).updates[0].outcome
     two = padded.train(batch, grpo(), first_update=1).updates[0].outcome
     mask = batch.action_mask
+    assert one.proximal is not None and two.proximal is not None
     assert np.abs(one.proximal - two.proximal)[mask].max() < 1e-5
     assert two.grad_norm == pytest.approx(one.grad_norm, rel=1e-5)
     assert relative_gap(first_gradient(packed), first_gradient(padded)) < 1e-5
@@ -162,7 +164,7 @@ def test_the_gradient_is_that_of_plain_transformers():
         table = model(ids[None]).logits[0, :-1].log_softmax(1)
         loss = loss - (weights[start + 1 : end] * table.gather(1, ids[1:, None])[:, 0]).sum()
     loss.backward()
-    expected = {name: p.grad for name, p in model.named_parameters()}
+    expected = gradients_of(model)
     outcome, gradient = one_update(batch, objective)
     assert outcome.loss == pytest.approx(loss.item(), rel=1e-5)
     assert relative_gap(gradient, expected) < 1e-5
@@ -195,6 +197,7 @@ def test_rows_without_contrast_are_scored_but_not_differentiated_and_nothing_els
     differentiated, full = one_update(replace(batch, untrained={}), grpo())
     assert relative_gap(gradient, full) < 1e-5
     assert skipping.loss == pytest.approx(differentiated.loss, rel=1e-5, abs=1e-9)
+    assert skipping.proximal is not None
     assert np.isfinite(skipping.proximal[batch.action_mask]).all()
     assert (skipping.flags == differentiated.flags).all() and (skipping.keep == differentiated.keep).all()
 
@@ -226,7 +229,7 @@ def test_what_stands_under_a_mask_changes_nothing_to_the_last_bit(poison):
 def test_with_one_update_proximal_is_the_detached_current_of_the_same_pass():
     batch = batch_of(two_turn_groups(), grpo())
     outcome, _ = one_update(batch, grpo())
-    assert outcome.current is None
+    assert outcome.current is None and outcome.proximal is not None
     assert np.isfinite(outcome.proximal[batch.action_mask]).all()
     assert np.isnan(outcome.proximal[~batch.action_mask]).all()
     # With a ratio of exactly 1 the loss of a token is minus its weight and advantage.
@@ -246,12 +249,14 @@ def test_proximal_and_behavior_stay_frozen_over_minibatches_and_epochs():
     assert (batch.behavior == behavior)[batch.action_mask].all()
     for plan, outcome in done:
         mask = rows_mask(plan)
+        assert outcome.proximal is not None and outcome.current is not None
         assert np.abs(outcome.proximal - before)[mask].max() < 1e-5
         assert np.isnan(outcome.current[~mask]).all()
     first, again = done[0].outcome, done[2].outcome
     mask = rows_mask(done[0].plan)
     assert (first.current == first.proximal)[mask].all(), "the first update has a ratio of exactly 1"
     assert (again.proximal == first.proximal)[mask].all()
+    assert again.current is not None and again.proximal is not None
     ratio = np.exp(again.current - again.proximal)[mask]
     assert np.abs(ratio - 1).max() > 1e-2, "the second epoch sees its own weights against frozen scores"
 
@@ -260,7 +265,7 @@ def test_bypass_mode_has_no_proximal_scores():
     objective = bypassing_proximal(grpo())
     batch = batch_of(two_turn_groups(), objective)
     outcome, _ = one_update(batch, objective)
-    assert outcome.proximal is None
+    assert outcome.proximal is None and outcome.current is not None
     assert np.isfinite(outcome.current[batch.action_mask]).all()
 
 
@@ -346,7 +351,8 @@ def test_weights_that_are_not_finite_are_seen_before_they_spread():
         model.get_parameter("model.layers.1.mlp.up_proj.weight")[0, 0] = math.nan
     batch = batch_of(two_turn_groups(), rloo())
     (done,) = learner_of_unprobed(model).train(batch, rloo(), first_update=1).updates
-    assert not done.outcome.is_applied and done.outcome.skipped_reason.startswith("not finite")
+    reason = done.outcome.skipped_reason
+    assert not done.outcome.is_applied and reason is not None and reason.startswith("not finite")
 
 
 def learner_of_unprobed(model):
@@ -374,7 +380,7 @@ def test_the_process_keeps_its_own_determinism_setting():
     assert not torch.are_deterministic_algorithms_enabled()
     learner_of().score(batch_of(two_turn_groups(), grpo()))
     assert not torch.are_deterministic_algorithms_enabled()
-    assert torch.utils.deterministic.fill_uninitialized_memory
+    assert torch.utils.deterministic.fill_uninitialized_memory  # pyright: ignore[reportAttributeAccessIssue] - not in its stubs
 
 
 @pytest.mark.parametrize("precision", list(Precision))

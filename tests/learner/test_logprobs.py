@@ -76,10 +76,12 @@ def test_a_token_of_probability_zero_leaves_entropy_and_gradient_finite():
     scores, head = given_logits([0.0, 0.0, -math.inf], target=0)
     assert scores.entropy.item() == pytest.approx(expected["entropy"], abs=1e-6)
     scores.entropy.sum().backward()
+    assert head.grad is not None
     assert head.grad[:, 0].tolist() == pytest.approx(expected["gradient"], abs=1e-7)
 
     scores, head = given_logits([0.0, 0.0, -math.inf], target=0)
     scores.logprobs.sum().backward()
+    assert head.grad is not None
     assert head.grad[:, 0].tolist() == pytest.approx([0.5, -0.5, 0.0])
 
 
@@ -114,6 +116,7 @@ def test_no_tokens_give_empty_scores_on_the_graph():
     head = torch.randn(7, 4).requires_grad_()
     scores = score_tokens(hidden, head, torch.zeros(0, dtype=torch.int64), torch.ones(0))
     (scores.logprobs.sum() + scores.entropy.sum()).backward()
+    assert head.grad is not None
     assert head.grad.abs().max() == 0
 
 

@@ -35,6 +35,7 @@ def test_a_restored_learner_goes_on_bit_for_bit(tmp_path):
     for update in (3, 4):
         one, two = (each.train(batch, grpo(), first_update=update).updates[0].outcome for each in (learner, restored))
         assert (one.loss, one.grad_norm, one.learning_rate) == (two.loss, two.grad_norm, two.learning_rate)
+        assert one.proximal is not None and two.proximal is not None
         assert np.array_equal(one.proximal, two.proximal, equal_nan=True)
     mine, theirs = learner.weights(), restored.weights()
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
