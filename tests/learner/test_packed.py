@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -18,8 +20,10 @@ from transformers import (
 from rollwright.learner.errors import ModelError
 from rollwright.learner.forward import Path, make_scorer
 from rollwright.learner.packed import first_places, pack_rows, packed_hidden, padded_hidden, use_packed_attention
+from tests.learner.small import gradients_of
 
-SIZES = {
+# Any: not every family declares all of these; Qwen2 and SmolLM3 take `head_dim` among their further keywords.
+SIZES: dict[str, Any] = {
     "vocab_size": 50,
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -71,7 +75,7 @@ def test_packed_rows_equal_each_row_alone_in_value_and_gradient(family, shared):
     probe = torch.randn(sum(map(len, rows)), 50, generator=torch.Generator().manual_seed(2)) / 100
     plain = torch.cat([model(row[None]).logits[0] for row in rows])
     (plain * probe).sum().backward()
-    expected = {name: p.grad.clone() for name, p in model.named_parameters()}
+    expected = gradients_of(model)
     model.zero_grad()
 
     use_packed_attention(model)
@@ -79,8 +83,8 @@ def test_packed_rows_equal_each_row_alone_in_value_and_gradient(family, shared):
     assert float((packed - plain).detach().abs().max()) < 1e-5 * (1 + float(plain.detach().abs().max()))
     (packed * probe).sum().backward()
     scale = max(float(grad.abs().max()) for grad in expected.values())
-    for name, parameter in model.named_parameters():
-        assert float((parameter.grad - expected[name]).abs().max()) < 1e-5 * scale, name
+    for name, gradient in gradients_of(model).items():
+        assert float((gradient - expected[name]).abs().max()) < 1e-5 * scale, name
 
 
 def test_no_token_sees_another_row_or_what_comes_after_it():
@@ -161,9 +165,9 @@ def test_a_sliding_window_is_not_packed():
 
 
 def test_a_model_that_caps_its_logits_is_refused():
-    sizes = {**SIZES, "query_pre_attn_scalar": 16, "final_logit_softcapping": 2.0}
+    config = Gemma2Config(**SIZES, query_pre_attn_scalar=16, final_logit_softcapping=2.0)
     with pytest.raises(ModelError, match="scales or caps its logits"):
-        make_scorer(model_of(Gemma2Config(**sizes)))
+        make_scorer(model_of(config))
 
 
 def test_a_padded_batch_does_not_slip_into_packed_attention():
