@@ -7,14 +7,15 @@ from rollwright.learner.errors import LearnerError
 from rollwright.learner.optimizer import OptimizerSettings, Schedule, ScheduleShape, make_optimizer
 from tests.cases import case
 
+CONSTANT = Schedule(learning_rate=0.1)
 
-def optimizer_of(values, **settings):
+
+def optimizer_of(values, *, schedule=CONSTANT, **settings):
     parameters = {
         "matrix": torch.nn.Parameter(torch.tensor([values])),
         "vector": torch.nn.Parameter(torch.tensor(values)),
     }
-    given = {"schedule": Schedule(learning_rate=0.1), **settings}
-    return make_optimizer(parameters, OptimizerSettings(**given)), parameters
+    return make_optimizer(parameters, OptimizerSettings(schedule=schedule, **settings)), parameters
 
 
 def give(parameters, gradient):

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import distributed, multiprocessing
+from torch import distributed
+from torch.multiprocessing.spawn import spawn
 
 from rollwright.algorithms import Surrogate, TokenStreams, grpo, supervised
 from rollwright.batches import StepBatch
@@ -53,6 +54,7 @@ def numbers_of(name: str) -> dict[str, torch.Tensor]:
     for index, (_, done) in enumerate(outcome.updates):
         numbers[f"loss/{index}"] = torch.tensor([done.loss, done.grad_norm, done.learning_rate, done.is_applied])
         for stream, values in {"proximal": done.proximal, "entropy": done.entropy, "keep": done.keep}.items():
+            assert values is not None, stream
             numbers[f"{stream}/{index}"] = torch.from_numpy(np.nan_to_num(values.astype(np.float32), nan=-9.0))
     return numbers
 
@@ -77,7 +79,7 @@ def folder(tmp_path_factory) -> Path:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    multiprocessing.spawn(run_rank, args=(port, str(place)), nprocs=NUM_RANKS)
+    spawn(run_rank, args=(port, str(place)), nprocs=NUM_RANKS)
     return place
 
 

@@ -1,6 +1,7 @@
 """The dispatcher: whole groups, retries in their slot, the incomplete-group rule, order whatever finishes first."""
 
 import asyncio
+from typing import Literal
 
 import pytest
 
@@ -18,7 +19,9 @@ def fresh(attempt):
     return ended(attempt, version=attempt.group_id // 2)
 
 
-def make(run_episode, *, incomplete="train", group_size=4, batch_slots=8, score_with=score):
+def make(
+    run_episode, *, incomplete: Literal["train", "filter"] = "train", group_size=4, batch_slots=8, score_with=score
+):
     ledger = Ledger(noon)
     rules = DispatchRules(
         stage="rl",
