@@ -14,16 +14,13 @@ from rollwright.evaluation import Evaluation
 from rollwright.evidence import (
     Checkpoint,
     CommitRows,
-    Event,
-    Manifest,
     RunFolder,
     StoredRun,
     content_hash,
-    manifest_differences,
 )
+from rollwright.recipes.build.identity import Identity, compare_conditions, event_now, manifest_of
 from rollwright.recipes.build.learner import StagedLearner
-from rollwright.recipes.build.manifest import ManifestFacts, build_manifest
-from rollwright.recipes.build.model import ModelSource, build_model, build_tokenizer
+from rollwright.recipes.build.model import build_tokenizer
 from rollwright.recipes.build.session import (
     Foundation,
     LoopOrder,
@@ -34,13 +31,14 @@ from rollwright.recipes.build.session import (
     run_evaluation,
     unwatched,
 )
+from rollwright.recipes.build.start import checkpoint_at, first_weights, model_source, weights_of
 from rollwright.recipes.build.stored import StoredBatches, stored_batches
-from rollwright.recipes.build.world import World, build_world
+from rollwright.recipes.build.world import build_world
 from rollwright.recipes.config.learning import SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.resolve import Resolved, recipe_toml, resolve_text
-from rollwright.record import Engine, digest
+from rollwright.record import Engine
 from rollwright.runtime.checkpoints import read_progress
 from rollwright.runtime.collecting import collect_only
 from rollwright.runtime.loop import Loop, LoopParts, RunResult
@@ -51,7 +49,7 @@ from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.weights import WeightShelf
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    pass
 
 __all__ = [
     "EvaluationOrder",
@@ -122,19 +120,19 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
         stack.callback(world.verifiers.close)
         if source is None:
             tokenizer = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rollwright-tokenizer-")))
-            build_tokenizer(_origin(resolved.recipe, world), tokenizer)
+            build_tokenizer(model_source(resolved.recipe, world), tokenizer)
         else:
             tokenizer = source.folder.tokenizer
         foundation = lay_foundation(
-            resolved.recipe, world, tokenizer, lambda: _first_weights(resolved.recipe, world, tokenizer, source)
+            resolved.recipe, world, tokenizer, lambda: first_weights(resolved.recipe, world, tokenizer, source)
         )
-        manifest = _manifest(resolved, foundation, tokenizer, _Identity.new(path, source, foundation.model))
+        manifest = manifest_of(resolved, foundation, tokenizer, Identity.new(path, source, foundation.model))
         folder = stack.enter_context(
             RunFolder.create(path, manifest, recipe_toml(resolved.recipe), tokenizer=tokenizer)
         )
         if source is not None:
             folder.record_event(
-                _event(_SOURCE, "learns from the episodes of a stored run", path=str(source.folder.path.resolve()))
+                event_now(_SOURCE, "learns from the episodes of a stored run", path=str(source.folder.path.resolve()))
             )
         loop_order = LoopOrder(
             folder=folder,
@@ -178,19 +176,19 @@ def resume_run(path: Path, observer: Observer) -> TrainResult:
             world,
             folder.tokenizer,
             lambda: (
-                _first_weights(resolved.recipe, world, folder.tokenizer, source)
+                first_weights(resolved.recipe, world, folder.tokenizer, source)
                 if chosen is None
-                else _weights_of(chosen)
+                else weights_of(chosen)
             ),
         )
-        now = _manifest(resolved, foundation, folder.tokenizer, _Identity.of(folder.manifest))
-        _compare_conditions(folder, now, observer)
+        now = manifest_of(resolved, foundation, folder.tokenizer, Identity.of(folder.manifest))
+        compare_conditions(folder, now, observer)
         abandoned = folder.abandon_after(0 if chosen is None else chosen.commit)
         if abandoned:
             observer.warned(
                 f"{len(abandoned)} commits behind the checkpoint never happened; their steps are done again"
             )
-        folder.record_event(_event("resumed", "went on from a checkpoint", step=progress.step if progress else 0))
+        folder.record_event(event_now("resumed", "went on from a checkpoint", step=progress.step if progress else 0))
         order = LoopOrder(
             folder=folder,
             observer=observer,
@@ -213,11 +211,11 @@ def evaluate_run(order: EvaluationOrder, observer: Observer) -> Evaluation:
     """
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder.open(order.run, "write"))
-        checkpoint = _checkpoint_at(folder, order.step)
+        checkpoint = checkpoint_at(folder, order.step)
         recipe = _asked(resolve_text(folder.recipe_toml, origin=f"run {order.run.name}").recipe, order)
         world = build_world(recipe)
         stack.callback(world.verifiers.close)
-        foundation = lay_foundation(recipe, world, folder.tokenizer, lambda: _weights_of(checkpoint))
+        foundation = lay_foundation(recipe, world, folder.tokenizer, lambda: weights_of(checkpoint))
         observer.run_started(_started(foundation, folder, checkpoint.step, None))
 
         async def go() -> Evaluation:
@@ -253,38 +251,6 @@ _SOURCE = "source"
 class _Start:
     checkpoint: Checkpoint | None
     progress: Progress | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Identity:
-    """What a manifest says of the run itself; on resume it is what it was."""
-
-    run_id: str
-    created_at: datetime
-    source_run_id: str | None
-    initial_weights_sha256: str
-
-    @classmethod
-    def new(cls, path: Path, source: StoredRun | None, model: "PreTrainedModel") -> "_Identity":
-        from rollwright.learner.state import named_weights, tensor_specs
-
-        created_at = datetime.now(UTC)
-        specs = tensor_specs(named_weights(model))
-        return cls(
-            run_id=f"{path.name}-{digest([str(path.resolve()), created_at.isoformat()])[:8]}",
-            created_at=created_at,
-            source_run_id=None if source is None else source.folder.manifest.run.run_id,
-            initial_weights_sha256=digest([[s.name, s.dtype, list(s.shape), s.sha256] for s in specs]),
-        )
-
-    @classmethod
-    def of(cls, manifest: Manifest) -> "_Identity":
-        return cls(
-            run_id=manifest.run.run_id,
-            created_at=manifest.run.created_at,
-            source_run_id=manifest.run.source_run_id,
-            initial_weights_sha256=manifest.model.initial_weights_sha256,
-        )
 
 
 def _finish(
@@ -326,79 +292,11 @@ def _restore(parts: LoopParts, learner: StagedLearner, progress: Progress, folde
     learner.restore(folder)
 
 
-def _origin(recipe: RecipeConfig, world: World) -> ModelSource:
-    return ModelSource(
-        config=recipe.model,
-        seed=recipe.run.seed,
-        environment=world.environment,
-        tasks=[task for stratum in world.mixture.strata for task in stratum.train],
-    )
-
-
-def _first_weights(recipe: RecipeConfig, world: World, tokenizer: Path, source: StoredRun | None) -> "PreTrainedModel":
-    """The weights before the first step: made from the recipe, or those that the source began with."""
-    if source is None:
-        return build_model(_origin(recipe, world), tokenizer)
-    return _weights_of(_checkpoint_at(source.folder, 0))
-
-
-def _weights_of(checkpoint: Checkpoint) -> "PreTrainedModel":
-    from rollwright.learner.models import load_causal_lm
-
-    return load_causal_lm(checkpoint.path)
-
-
-def _checkpoint_at(folder: RunFolder, step: int | None) -> Checkpoint:
-    found = [c for c in folder.checkpoints() if isinstance(c, Checkpoint)]
-    if step is None:
-        newest = folder.newest_checkpoint().chosen
-        if newest is not None:
-            return newest
-    for checkpoint in found:
-        if checkpoint.step == step:
-            return checkpoint
-    steps = ", ".join(str(c.step) for c in found) or "none"
-    raise RecipeError(f"{folder.path} has no checkpoint of step {step}; it has {steps}.")
-
-
 def _asked(recipe: RecipeConfig, order: EvaluationOrder) -> RecipeConfig:
     """The recipe with the protocol that `eval` was asked for."""
     asked = {"tasks": order.tasks, "samples": order.samples, "temperature": order.temperature}
     update = {key: value for key, value in asked.items() if value is not None}
     return recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update=update)})
-
-
-def _manifest(resolved: Resolved, foundation: Foundation, tokenizer: Path, identity: _Identity) -> Manifest:
-    from rollwright.learner.models import num_parameters
-
-    recipe, world, model = resolved.recipe, foundation.world, foundation.model
-    facts = ManifestFacts(
-        run_id=identity.run_id,
-        created_at=identity.created_at,
-        source_run_id=identity.source_run_id,
-        architecture=type(model).__name__,
-        num_parameters=num_parameters(model),
-        initial_weights_sha256=identity.initial_weights_sha256,
-        tokenizer_revision=foundation.renderer.revision({}),
-        tokenizer=tokenizer,
-        environment=world.environment,
-        tool_schema_revision=foundation.rendering_revision,
-        reward_rule=world.verifiers.composition.revision,
-        verifier_revisions={p.verifier.name: p.verifier.revision for p in world.verifiers.composition.parts},
-        mixture=world.mixture,
-        protocol=foundation.protocol,
-        is_deterministic=recipe.engine.mode == "deterministic" and recipe.runtime.max_lag == 0,
-    )
-    return build_manifest(resolved, facts)
-
-
-def _compare_conditions(folder: RunFolder, now: Manifest, observer: Observer) -> None:
-    """Say what a resumed run no longer shares with the one that began; a broken condition ends the promise."""
-    broken = [d for d in manifest_differences(folder.manifest, now) if d.is_condition]
-    if broken:
-        text = "; ".join(f"{d.path} was {d.stored} and is {d.now}" for d in broken[:5])
-        observer.warned(f"the run goes on under other conditions, so the deterministic promise ends: {text}")
-        folder.record_event(_event("promise_ended", text))
 
 
 def _started(
@@ -426,11 +324,6 @@ def _source_of(folder: RunFolder) -> StoredRun | None:
     if not Path(paths[0]).is_dir():
         raise RecipeError(f"{folder.path} learns from the stored run {paths[0]}, which is not there; put it back.")
     return StoredRun(Path(paths[0]))
-
-
-def _event(kind: str, text: str, *, step: int | None = None, path: str | None = None) -> Event:
-    fields = {} if path is None else {"path": path}
-    return Event(at=datetime.now(UTC), kind=kind, text=text, step=step, fields=fields)
 
 
 def _free_folder(recipe: RecipeConfig) -> Path:

@@ -57,8 +57,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
     recipe = resolved.recipe
     values = recipe.model_dump(mode="json", exclude_none=True)
     commit = code_commit()
-    template = (facts.tokenizer / "chat_template.jinja").read_bytes()
-    template_sha256 = digest(template.decode("utf-8"))
+    template_sha256 = digest((facts.tokenizer / "chat_template.jinja").read_text(encoding="utf-8"))
     return Manifest(
         run=RunSection(
             run_id=facts.run_id,
@@ -68,28 +67,9 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
             framework_versions=framework_versions(),
             source_run_id=facts.source_run_id,
         ),
-        model=ModelSection(
-            architecture=facts.architecture,
-            num_parameters=facts.num_parameters,
-            initial_weights_sha256=facts.initial_weights_sha256,
-            tokenizer_revision=facts.tokenizer_revision,
-            chat_template_sha256=template_sha256,
-            precision_train=recipe.learner.dtype,
-            precision_rollout=recipe.engine.dtype,
-        ),
+        model=_model(recipe, facts, template_sha256),
         data=DataSection(prompt_sources=_sources(facts.mixture)),
-        environment=EnvironmentSection(
-            name=facts.environment.name,
-            revision=facts.environment.revision,
-            reset_seed_policy="blake2b of (run seed, purpose, group); evaluation: of (protocol digest, task)",
-            tool_schema_revision=facts.tool_schema_revision,
-            timeout_policy={
-                "turns": recipe.rollout.max_turns,
-                "turn_tokens": recipe.rollout.max_turn_tokens,
-                "episode_tokens": recipe.rollout.max_episode_tokens,
-                "wall_clock_s": recipe.rollout.wall_clock_s,
-            },
-        ),
+        environment=_environment(recipe, facts),
         reward=RewardSection(
             rule=facts.reward_rule,
             verifier_commit=commit,
@@ -98,19 +78,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
             truncation_policy=recipe.rollout.truncation,
         ),
         algorithm=tuple(_algorithm(stage, recipe) for stage in recipe.stages),
-        evaluation=EvaluationSection(
-            protocol=facts.protocol.name,
-            protocol_sha256=facts.protocol.sha256,
-            harness_commit=commit,
-            prompt_template_sha256=template_sha256,
-            budgets={
-                "turns": facts.protocol.max_turns,
-                "turn_tokens": facts.protocol.max_turn_tokens,
-                "episode_tokens": facts.protocol.max_episode_tokens,
-            },
-            sample_count=facts.protocol.samples,
-            aggregation="mean over tasks of each task's mean; interval clustered by task",
-        ),
+        evaluation=_evaluation(facts.protocol, commit, template_sha256),
         machine=machine_section(threads={"engine and learner in turns": recipe.runtime.threads}),
         seeds={"run": recipe.run.seed, "evaluation": recipe.evaluation.seed},
         eligible=_eligible(recipe),
@@ -125,6 +93,49 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
         ),
         receipts=recipe.evidence.receipts,
         is_deterministic=facts.is_deterministic,
+    )
+
+
+def _model(recipe: RecipeConfig, facts: ManifestFacts, template_sha256: str) -> ModelSection:
+    return ModelSection(
+        architecture=facts.architecture,
+        num_parameters=facts.num_parameters,
+        initial_weights_sha256=facts.initial_weights_sha256,
+        tokenizer_revision=facts.tokenizer_revision,
+        chat_template_sha256=template_sha256,
+        precision_train=recipe.learner.dtype,
+        precision_rollout=recipe.engine.dtype,
+    )
+
+
+def _environment(recipe: RecipeConfig, facts: ManifestFacts) -> EnvironmentSection:
+    return EnvironmentSection(
+        name=facts.environment.name,
+        revision=facts.environment.revision,
+        reset_seed_policy="blake2b of (run seed, purpose, group); evaluation: of (protocol digest, task)",
+        tool_schema_revision=facts.tool_schema_revision,
+        timeout_policy={
+            "turns": recipe.rollout.max_turns,
+            "turn_tokens": recipe.rollout.max_turn_tokens,
+            "episode_tokens": recipe.rollout.max_episode_tokens,
+            "wall_clock_s": recipe.rollout.wall_clock_s,
+        },
+    )
+
+
+def _evaluation(protocol: EvaluationProtocol, commit: str, template_sha256: str) -> EvaluationSection:
+    return EvaluationSection(
+        protocol=protocol.name,
+        protocol_sha256=protocol.sha256,
+        harness_commit=commit,
+        prompt_template_sha256=template_sha256,
+        budgets={
+            "turns": protocol.max_turns,
+            "turn_tokens": protocol.max_turn_tokens,
+            "episode_tokens": protocol.max_episode_tokens,
+        },
+        sample_count=protocol.samples,
+        aggregation="mean over tasks of each task's mean; interval clustered by task",
     )
 
 

@@ -1,0 +1,92 @@
+"""Which run this is, and whether it goes on under the conditions that it began with."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rollwright.evidence import Event, Manifest, RunFolder, StoredRun, manifest_differences
+from rollwright.recipes.build.manifest import ManifestFacts, build_manifest
+from rollwright.recipes.build.session import Foundation
+from rollwright.recipes.resolve import Resolved
+from rollwright.record import digest
+from rollwright.runtime.observers import Observer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = ["Identity", "compare_conditions", "event_now", "manifest_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a manifest says of the run itself; on resume it is what it was."""
+
+    run_id: str
+    created_at: datetime
+    source_run_id: str | None
+    initial_weights_sha256: str
+
+    @classmethod
+    def new(cls, path: Path, source: StoredRun | None, model: "PreTrainedModel") -> "Identity":
+        """Of a run that begins now in `path` with the weights of `model`."""
+        from rollwright.learner.state import named_weights, tensor_specs
+
+        created_at = datetime.now(UTC)
+        specs = tensor_specs(named_weights(model))
+        return cls(
+            run_id=f"{path.name}-{digest([str(path.resolve()), created_at.isoformat()])[:8]}",
+            created_at=created_at,
+            source_run_id=None if source is None else source.folder.manifest.run.run_id,
+            initial_weights_sha256=digest([[s.name, s.dtype, list(s.shape), s.sha256] for s in specs]),
+        )
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "Identity":
+        """Of a run that goes on."""
+        return cls(
+            run_id=manifest.run.run_id,
+            created_at=manifest.run.created_at,
+            source_run_id=manifest.run.source_run_id,
+            initial_weights_sha256=manifest.model.initial_weights_sha256,
+        )
+
+
+def manifest_of(resolved: Resolved, foundation: Foundation, tokenizer: Path, identity: Identity) -> Manifest:
+    """The manifest of a run with this identity, from the present code, recipe and machine."""
+    from rollwright.learner.models import num_parameters
+
+    recipe, world, model = resolved.recipe, foundation.world, foundation.model
+    facts = ManifestFacts(
+        run_id=identity.run_id,
+        created_at=identity.created_at,
+        source_run_id=identity.source_run_id,
+        architecture=type(model).__name__,
+        num_parameters=num_parameters(model),
+        initial_weights_sha256=identity.initial_weights_sha256,
+        tokenizer_revision=foundation.renderer.revision({}),
+        tokenizer=tokenizer,
+        environment=world.environment,
+        tool_schema_revision=foundation.rendering_revision,
+        reward_rule=world.verifiers.composition.revision,
+        verifier_revisions={p.verifier.name: p.verifier.revision for p in world.verifiers.composition.parts},
+        mixture=world.mixture,
+        protocol=foundation.protocol,
+        is_deterministic=recipe.engine.mode == "deterministic" and recipe.runtime.max_lag == 0,
+    )
+    return build_manifest(resolved, facts)
+
+
+def compare_conditions(folder: RunFolder, now: Manifest, observer: Observer) -> None:
+    """Say what a resumed run no longer shares with the one that began; a broken condition ends the promise."""
+    broken = [d for d in manifest_differences(folder.manifest, now) if d.is_condition]
+    if broken:
+        text = "; ".join(f"{d.path} was {d.stored} and is {d.now}" for d in broken[:5])
+        observer.warned(f"the run goes on under other conditions, so the deterministic promise ends: {text}")
+        folder.record_event(event_now("promise_ended", text))
+
+
+def event_now(kind: str, text: str, *, step: int | None = None, path: str | None = None) -> Event:
+    """A happening, stamped now."""
+    fields = {} if path is None else {"path": path}
+    return Event(at=datetime.now(UTC), kind=kind, text=text, step=step, fields=fields)
