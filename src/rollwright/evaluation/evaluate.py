@@ -6,7 +6,7 @@ unscored and left out of every mean.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rollwright.evaluation.measures import measure
@@ -64,23 +64,21 @@ async def evaluate(
     """
     groups = [take_group() for _ in protocol.tasks]
 
-    async def attempt(group_id: int, task: Task, sample: int) -> list[Trajectory]:
-        tries: list[Trajectory] = []
-        while not tries or (not tries[-1].terminal_reason.is_trainable and len(tries) < _MAX_ATTEMPTS):
-            tries.append(
-                await run_episode(EvaluationAttempt(group_id=group_id, sample=sample, attempt=len(tries), task=task))
-            )
-        return tries
-
     async def settle(group_id: int, task: Task) -> list[ScoredTrajectory]:
         async with asyncio.TaskGroup() as samples:
             running = [
-                samples.create_task(attempt(group_id, task, n), name=f"evaluation {group_id} sample {n}")
+                samples.create_task(
+                    _tries(EvaluationAttempt(group_id=group_id, sample=n, attempt=0, task=task), run_episode),
+                    name=f"evaluation {group_id} sample {n}",
+                )
                 for n in range(protocol.samples)
             ]
         tries = [t for task_ in running for t in task_.result()]
         scored = {s.trajectory_id: s for s in await score([t for t in tries if t.terminal_reason.is_trainable])}
-        return [scored.get(t.trajectory_id) or unscored(t, str(t.terminal_reason)) for t in tries]
+        return [
+            scored[t.trajectory_id] if t.terminal_reason.is_trainable else unscored(t, str(t.terminal_reason))
+            for t in tries
+        ]
 
     async with asyncio.TaskGroup() as tasks:
         running = [
@@ -100,3 +98,13 @@ async def evaluate(
         rows=rows,
         trajectories=members,
     )
+
+
+async def _tries(
+    first: EvaluationAttempt, run_episode: Callable[[EvaluationAttempt], Awaitable[Trajectory]]
+) -> list[Trajectory]:
+    """The first attempt, and those after accidents; what the policy spoiled is not tried again."""
+    tries = [await run_episode(first)]
+    while not tries[-1].terminal_reason.is_trainable and len(tries) < _MAX_ATTEMPTS:
+        tries.append(await run_episode(replace(first, attempt=len(tries))))
+    return tries

@@ -32,8 +32,11 @@ class EvaluationProtocol:
     @property
     def sha256(self) -> str:
         """The digest that seeds the episodes."""
+        # Named only where there are any, so that a protocol without them is the same protocol.
+        processors = {"processors": list(self.sampling.processors)} if self.sampling.processors else {}
         return digest(
             {
+                **processors,
                 "tasks": [task.task_id for task in self.tasks],
                 "samples": self.samples,
                 "temperature": self.sampling.temperature,

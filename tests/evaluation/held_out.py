@@ -1,0 +1,123 @@
+"""Held-out tasks, a protocol over them, and episodes that end as told."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Literal
+
+from rollwright.evaluation import EvaluationAttempt, EvaluationProtocol
+from rollwright.record import (
+    EvaluationRow,
+    Sampling,
+    ScoredTrajectory,
+    Task,
+    TerminalReason,
+    ToolCall,
+    Trajectory,
+    unscored,
+)
+from rollwright.runtime.parts import Attempt
+from tests.runtime.fakes import NOON, ended
+
+CallStatus = Literal["ok", "invalid_call"]
+
+
+def noon() -> datetime:
+    return NOON
+
+
+def held_out(number: int, *, part: str | None = None) -> Task:
+    info = "{}" if part is None else f'{{"slice":"{part}"}}'
+    return Task(
+        task_id=f"made/{number:016x}",
+        source="made",
+        revision="1",
+        split="held_out",
+        payload=f'{{"answer":"{number}","info":{info},"question":"what is {number}?"}}',
+    )
+
+
+def protocol(tasks: Sequence[Task] | int = 2, **changes: Any) -> EvaluationProtocol:
+    given: dict[str, Any] = {
+        "name": "held-out",
+        "tasks": tuple(held_out(n) for n in range(tasks)) if isinstance(tasks, int) else tuple(tasks),
+        "samples": 1,
+        "sampling": Sampling(),
+        "max_turns": 2,
+        "max_turn_tokens": 8,
+        "max_episode_tokens": 32,
+        "environment_revision": "environment-1",
+        "reward_rule": "rule-1",
+        "rendering_revision": "rendering-1",
+        "success_threshold": 1.0,
+        "level": 0.95,
+        "seed": 0,
+    }
+    return EvaluationProtocol(**{**given, **changes})
+
+
+def episode(attempt: EvaluationAttempt, reason: TerminalReason = TerminalReason.MODEL_END) -> Trajectory:
+    return ended(
+        Attempt(
+            purpose="evaluation",
+            stage="evaluation",
+            group_id=attempt.group_id,
+            slot=attempt.sample,
+            attempt=attempt.attempt,
+            task=attempt.task,
+        ),
+        reason,
+        cause="the tool server died" if reason is TerminalReason.INFRASTRUCTURE_FAILURE else None,
+    )
+
+
+def scored(
+    number: int,
+    outcome: float | str,
+    *,
+    sample: int = 0,
+    part: str | None = None,
+    calls: Sequence[CallStatus] = (),
+    reason: TerminalReason = TerminalReason.MODEL_END,
+) -> ScoredTrajectory:
+    """Sample `sample` of task `number`, with its reward or why it has none."""
+    task = held_out(number, part=part)
+    trajectory = episode(EvaluationAttempt(group_id=number, sample=sample, attempt=0, task=task), reason)
+    trajectory = replace(
+        trajectory, tool_calls=tuple(_call(trajectory.trajectory_id, n, s) for n, s in enumerate(calls))
+    )
+    if isinstance(outcome, str):
+        return unscored(trajectory, outcome)
+    return ScoredTrajectory(
+        trajectory=trajectory,
+        verdicts=(),
+        outcome=outcome,
+        reward_rule="rule-1",
+        reward_components=(),
+        verifying_s=0.0,
+    )
+
+
+def row_of(rows: Sequence[EvaluationRow], metric: str, **labels: str) -> EvaluationRow:
+    """The only row of a metric with exactly these labels."""
+    (row,) = [r for r in rows if r.metric == metric and dict(r.labels) == labels]
+    return row
+
+
+def _call(trajectory_id: str, number: int, status: CallStatus) -> ToolCall:
+    return ToolCall(
+        call_id=f"{trajectory_id}/c{number}",
+        asked_in=1,
+        answered_in=None,
+        turn=0,
+        tool="calculator",
+        tool_revision="1",
+        arguments="{}",
+        status=status,
+        result=None,
+        result_sha256=None,
+        result_bytes=0,
+        retention="dropped",
+        started_at=NOON,
+        latency_s=0.0,
+    )
