@@ -86,7 +86,22 @@ async def evaluate(
             for group_id, task in zip(groups, protocol.tasks, strict=True)
         ]
     members = tuple(m for task_ in running for m in task_.result())
-    rows = measure(protocol, members, step=step, now=now())
+    return _evaluation(protocol, members, measure(protocol, members, step=step, now=now()))
+
+
+async def _tries(
+    first: EvaluationAttempt, run_episode: Callable[[EvaluationAttempt], Awaitable[Trajectory]]
+) -> list[Trajectory]:
+    """The first attempt, and those after accidents; what the policy spoiled is not tried again."""
+    tries = [await run_episode(first)]
+    while not tries[-1].terminal_reason.is_trainable and len(tries) < _MAX_ATTEMPTS:
+        tries.append(await run_episode(replace(first, attempt=len(tries))))
+    return tries
+
+
+def _evaluation(
+    protocol: EvaluationProtocol, members: tuple[ScoredTrajectory, ...], rows: tuple[EvaluationRow, ...]
+) -> Evaluation:
     success = next(r for r in rows if r.metric == "success" and not r.labels)
     return Evaluation(
         protocol=protocol.name,
@@ -98,13 +113,3 @@ async def evaluate(
         rows=rows,
         trajectories=members,
     )
-
-
-async def _tries(
-    first: EvaluationAttempt, run_episode: Callable[[EvaluationAttempt], Awaitable[Trajectory]]
-) -> list[Trajectory]:
-    """The first attempt, and those after accidents; what the policy spoiled is not tried again."""
-    tries = [await run_episode(first)]
-    while not tries[-1].terminal_reason.is_trainable and len(tries) < _MAX_ATTEMPTS:
-        tries.append(await run_episode(replace(first, attempt=len(tries))))
-    return tries
