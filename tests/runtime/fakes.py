@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -98,6 +99,23 @@ def ended(
         sampling_s=0.0,
         tools_s=0.0,
     )
+
+
+def demonstrated(attempt: Attempt) -> Trajectory:
+    """What the environment plays: the same turn, written by nobody's policy."""
+    made = ended(attempt)
+    shown, said = made.segments
+    played = Segment(
+        segment=1,
+        parent=0,
+        context=0,
+        start=said.start,
+        origin="demonstration",
+        actor="main",
+        turn=0,
+        token_ids=said.token_ids,
+    )
+    return replace(made, segments=(shown, played))
 
 
 async def score(trajectories: Sequence[Trajectory]) -> Sequence[ScoredTrajectory]:

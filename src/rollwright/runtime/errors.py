@@ -1,6 +1,6 @@
 """What stops a run, said in one sentence with what to do."""
 
-__all__ = ["LedgerError", "NoProgressError", "RunStoppedError", "RuntimeRunError"]
+__all__ = ["LedgerError", "NoProgressError", "RunStoppedError", "RuntimeRunError", "first_of"]
 
 
 class RuntimeRunError(Exception):
@@ -17,3 +17,9 @@ class NoProgressError(RuntimeRunError):
 
 class RunStoppedError(RuntimeRunError):
     """The user asked to stop; the finished steps are saved."""
+
+
+def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first: task groups nest, a person wants the sentence inside."""
+    error = errors.exceptions[0]
+    return first_of(error) if isinstance(error, BaseExceptionGroup) else error  # pyright: ignore[reportUnknownArgumentType] - a group's type is not known

@@ -31,7 +31,7 @@ from rollwright.evaluation import Evaluation
 from rollwright.evidence import Checkpoint, Commit, CommitRows, RunFolder
 from rollwright.record import Metric, Receipt, ScoredTrajectory
 from rollwright.runtime.checkpoints import save_checkpoint
-from rollwright.runtime.errors import RunStoppedError
+from rollwright.runtime.errors import RunStoppedError, first_of
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.metrics import StepClock, step_metrics
 from rollwright.runtime.observers import EvaluationReport, Observer, StageStarted, StepReport
@@ -177,8 +177,8 @@ class Loop:
                     await self._run_step(stage, collector)
                 working.cancel()
         except BaseExceptionGroup as errors:
-            raise _first(errors) from errors
-        if self._parts.shutdown.is_requested:
+            raise first_of(errors) from errors
+        if self._parts.shutdown.is_requested and self._at.step < sum(s.steps for s in self._parts.stages):
             raise RunStoppedError(
                 f"stopped after step {self._at.step}, which is saved; `rollwright resume` goes on from here."
             )
@@ -339,12 +339,6 @@ class Loop:
 def _latest(metrics: Sequence[Metric], name: str, stat: str | None = None) -> float | None:
     """The last value of a metric of this name and statistic; None where it is undefined."""
     return next((m.value for m in reversed(metrics) if m.name == name and m.labels.get("stat") == stat), None)
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong first: task groups nest, a person wants the sentence inside."""
-    error = errors.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error  # pyright: ignore[reportUnknownArgumentType] - a group's type is not known
 
 
 def beginning(counter: GroupCounter) -> Progress:

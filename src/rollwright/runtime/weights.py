@@ -56,8 +56,7 @@ class WeightChannel:
         if self._published == version:
             return
         loop = asyncio.get_running_loop()
-        manifest = await loop.run_in_executor(self._thread, self._manifest, version, update)
-        self._shelf.put(manifest.location, self._learner.weights())
+        manifest = await loop.run_in_executor(self._thread, self._lay_out, version, update)
         try:
             await self._engine.load_weights(manifest, "drain")
         except Exception as error:
@@ -67,5 +66,7 @@ class WeightChannel:
             ) from error
         self._published = version
 
-    def _manifest(self, version: int, update: int) -> WeightsManifest:
-        return self._learner.manifest(version=version, update=update)
+    def _lay_out(self, version: int, update: int) -> WeightsManifest:
+        manifest = self._learner.manifest(version=version, update=update)
+        self._shelf.put(manifest.location, self._learner.weights())
+        return manifest
