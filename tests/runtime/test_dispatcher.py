@@ -10,7 +10,8 @@ from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
 from rollwright.runtime.errors import NoProgressError
 from rollwright.runtime.ledger import Ledger
-from rollwright.runtime.parts import GroupCounter
+from rollwright.runtime.parts import CollectorState, GroupCounter
+from tests.cases import case
 from tests.runtime.fakes import ended, episodes, noon, numbered_tasks, score
 
 
@@ -137,3 +138,57 @@ def test_a_restored_cursor_goes_on_with_the_next_tasks():
     again.restore(first.state())
     (batch,) = asyncio.run(steps(again, 1))
     assert [g.task.task_id for g in batch.groups] == [g.task.task_id for g in straight.groups]
+
+
+@pytest.mark.case("F79")
+def test_admission_after_a_resume_counts_what_the_restored_version_has_consumed():
+    worked = case("F79")
+    batch, version, lag = (worked.input[k] for k in ("batch", "restored_version", "max_staleness"))
+    trained = worked.expect["accepted_after_restore"]
+    started = []
+
+    async def never_ends(attempt):
+        started.append((attempt.group_id, attempt.slot))
+        await asyncio.sleep(60)
+        return ended(attempt)
+
+    def restored(state):
+        dispatcher = Dispatcher(
+            DispatchRules(
+                stage="rl",
+                admission=AdmissionRule(batch_slots=batch, group_size=4, max_lag=lag),
+                max_attempts=1,
+                concurrency=10_000,
+                incomplete="train",
+                first_version=0,
+            ),
+            order=numbered_tasks(),
+            counter=GroupCounter(),
+            ledger=Ledger(noon),
+            run_episode=never_ends,
+            score=score,
+        )
+        dispatcher.restore(state)
+        return dispatcher
+
+    async def burst(dispatcher):
+        started.clear()
+        working = asyncio.create_task(dispatcher.run())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        return len(set(started))
+
+    order = numbered_tasks().state()
+    state = CollectorState(trained_slots=trained, steps=version, order=order)
+    assert asyncio.run(burst(restored(state))) == worked.expect["capacity"]
+    forgotten = CollectorState(trained_slots=0, steps=version, order=order)
+    assert asyncio.run(burst(restored(forgotten))) == worked.expect["wrong_if_accepted_restarts_at_0"]
+
+
+def test_the_state_that_is_saved_counts_the_slots_that_were_trained():
+    dispatcher, _ = make(episodes(fresh))
+    asyncio.run(steps(dispatcher, 3))
+    assert (dispatcher.state().trained_slots, dispatcher.state().steps) == (24, 3)
