@@ -58,7 +58,7 @@ docs: $(DEV) ## write the generated pages of docs/reference
 	@$(BIN)/python -m tools.cases --write
 
 bench: $(RUNTIME) ## run the benchmarks
-	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
 training: $(DEV) ## the tests that train a model (ARGS="--slice 0/4": every fourth)
 	$(BIN)/pytest -m "training and not slow and not gpu" $(ARGS)
