@@ -1,3 +1,4 @@
+import json
 from importlib.util import find_spec
 
 import pytest
@@ -96,3 +97,27 @@ def test_a_real_chat_model_comes_dequantized_from_its_wheel_and_takes_the_packed
     assert num_parameters(model) > 130e6
     save_model(model, tmp_path / "plain")
     assert make_scorer(load_causal_lm(tmp_path / "plain")).path is Path.PACKED
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"num_hidden_layers": 1}, {"num_hidden_layers": 9}, {"hidden_size": 8}, {"vocab_size": 11}, {"hidden_size": "x"}],
+    ids=str,
+)
+def test_a_config_that_disagrees_with_the_weights_is_a_sentence(tmp_path, changes):
+    save_model(make_model(SHAPE, seed=1), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | changes))
+    with pytest.raises(ModelError, match=str(tmp_path)):
+        load_causal_lm(tmp_path)
+
+
+def test_code_of_a_model_folder_is_never_run_and_never_asked_about(tmp_path, capfd):
+    save_model(make_model(SHAPE, seed=1), tmp_path)
+    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    config = {"model_type": "own", "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match="Python code of its own, which is never run"):
+        load_causal_lm(tmp_path)
+    assert not (tmp_path / "ran").exists()
+    assert capfd.readouterr().out == ""

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -135,7 +135,7 @@ def load_causal_lm(folder: Path, precision: Precision = Precision.FP32) -> PreTr
         raise ModelError(
             f"{folder} has no *.safetensors; pickled weights are never loaded. Save the model with safetensors."
         )
-    return _loaded(folder, precision, {"trust_remote_code": False, "use_safetensors": True})
+    return _loaded(folder, precision, {"use_safetensors": True})
 
 
 def load_gguf(file: Path, precision: Precision = Precision.FP32) -> PreTrainedModel:
@@ -198,14 +198,32 @@ def _loaded(folder: Path, precision: Precision, options: Mapping[str, object]) -
     try:
         with without_progress_bars():
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=precision.dtype, local_files_only=True, output_loading_info=True, **options
+                folder,
+                dtype=precision.dtype,
+                local_files_only=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **options,
             )
-    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
-        raise ModelError(f"the model in {folder} cannot be loaded: {error}") from error
+    except Exception as error:  # noqa: BLE001 - a malformed folder raises whatever stood in the way
+        if "trust_remote_code" in str(error):
+            raise ModelError(
+                f"the model in {folder} needs Python code of its own, which is never run; give one that transformers "
+                "knows."
+            ) from error
+        raise ModelError(f"the model in {folder} cannot be loaded: {type(error).__name__}: {error}") from error
     model, report = loaded
     if report["missing_keys"] or report["mismatched_keys"]:
         lost = sorted(report["missing_keys"])[:3] or sorted(report["mismatched_keys"])[:3]
         raise ModelError(f"{folder} lacks weights that its config.json asks for, such as {lost}; it is not whole.")
+    if left := _left_layers(model, report["unexpected_keys"]):
+        raise ModelError(f"{folder} has weights of layers that its config.json does not count, such as {left[:3]}.")
     for parameter in model.parameters():
         parameter.requires_grad_(True)  # noqa: FBT003 - torch's own
     return model.eval()
+
+
+def _left_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> list[str]:
+    """Weights left out that are named as the model's own, but for the number of the layer."""
+    own = {re.sub(r"\d+", "N", name) for name in model.state_dict()}
+    return sorted(name for name in unexpected if re.search(r"\d", name) and re.sub(r"\d+", "N", name) in own)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from rollwright.record import Message, digest
 from rollwright.rendering.codec import codec_of
@@ -17,6 +17,7 @@ from rollwright.rendering.parsing import ReasoningTags, TurnParser
 from rollwright.rendering.probe import NO_TOOLS, TemplateReport, probe
 from rollwright.rendering.renderer import Renderer
 from rollwright.rendering.template import Template, TemplateSource
+from rollwright.rendering.tokenizer_files import load_tokenizer
 
 __all__ = ["load_renderer", "renderer_of"]
 
@@ -45,12 +46,7 @@ def load_renderer(
     """
     if not folder.is_dir():
         raise RenderingError(f"there is no tokenizer folder {str(folder)!r}; give a folder that holds tokenizer.json.")
-    try:
-        tokenizer = cast(PreTrainedTokenizerBase, AutoTokenizer.from_pretrained(str(folder), local_files_only=True))
-    except (OSError, ValueError) as error:
-        raise RenderingError(
-            f"no tokenizer loads from {str(folder)!r}: {error}. It needs tokenizer.json and tokenizer_config.json."
-        ) from error
+    tokenizer = load_tokenizer(folder)
     return renderer_of(tokenizer, grammar=grammar, options=options, declared_stops=_declared_stops(folder))
 
 
@@ -153,7 +149,13 @@ def _declared_stops(folder: Path) -> frozenset[int]:
     path = folder / "generation_config.json"
     if not path.is_file():
         return frozenset()
-    found = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RenderingError(f"{path} cannot be read: {error}. It is a JSON object, or leave it out.") from error
+    if not isinstance(read, dict):
+        raise RenderingError(f"{path} holds no JSON object; write one, or leave it out.")
+    found = cast("dict[str, object]", read).get("eos_token_id")
     return frozenset(found if isinstance(found, list) else [found] if isinstance(found, int) else [])
 
 

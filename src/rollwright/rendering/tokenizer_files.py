@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from rollwright.rendering.errors import RenderingError
 
-__all__ = ["Vocabulary", "copy_tokenizer", "read_vocabulary"]
+__all__ = ["Vocabulary", "copy_tokenizer", "load_tokenizer", "read_vocabulary"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +30,40 @@ def copy_tokenizer(origin: Path, folder: Path) -> None:
     Raises:
         RenderingError: when no tokenizer loads from there.
     """
+    load_tokenizer(origin).save_pretrained(str(folder))
+
+
+def load_tokenizer(origin: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or of a `.gguf` file; nothing is downloaded, no code of the folder runs.
+
+    Raises:
+        RenderingError: when there is none, or none that loads as it stands.
+    """
+    if origin.suffix == ".gguf":
+        folder, options = origin.parent, {"gguf_file": origin.name}
+    else:
+        folder, options = origin, {}
+        if not (origin / "tokenizer.json").is_file():
+            raise RenderingError(
+                f"{str(origin)!r} has no tokenizer.json, so no tokenizer loads from there; save one with transformers' "
+                "save_pretrained."
+            )
     try:
-        if origin.suffix == ".gguf":
-            tokenizer = AutoTokenizer.from_pretrained(str(origin.parent), gguf_file=origin.name, local_files_only=True)
-        else:
-            tokenizer = AutoTokenizer.from_pretrained(str(origin), local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise RenderingError(f"no tokenizer loads from {origin}: {error}. It needs tokenizer.json.") from error
-    tokenizer.save_pretrained(str(folder))
+        loaded = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, **options)
+    except Exception as error:  # noqa: BLE001 - a malformed file raises whatever stood in the way
+        if "trust_remote_code" in str(error):
+            raise RenderingError(
+                f"the tokenizer in {str(origin)!r} needs Python code of its own, which is never run; give one that "
+                "transformers knows."
+            ) from error
+        raise RenderingError(
+            f"no tokenizer loads from {str(origin)!r}: {type(error).__name__}: {error}. It needs a whole tokenizer.json "
+            "and tokenizer_config.json."
+        ) from error
+    return cast(PreTrainedTokenizerBase, loaded)
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:
     """The size and the special ids of a tokenizer folder."""
-    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    tokenizer = load_tokenizer(folder)
     return Vocabulary(size=len(tokenizer), end_id=tokenizer.eos_token_id, pad_id=tokenizer.pad_token_id)

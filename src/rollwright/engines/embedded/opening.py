@@ -114,11 +114,16 @@ def load_engine(
         UnsupportedModelError: when no causal LM is there.
     """
     try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         model = AutoModelForCausalLM.from_pretrained(
-            folder, config=config, dtype=_torch_type(settings.dtype), local_files_only=True
+            folder,
+            config=config,
+            dtype=_torch_type(settings.dtype),
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
         )
-    except (OSError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - a malformed folder raises whatever stood in the way
         raise UnsupportedModelError(f"no causal LM of `transformers` in {folder}: {error}. {_what_runs()}") from error
     return open_engine(model, settings, read, decode_text)
 
