@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import current_thread
 from typing import Literal
@@ -14,7 +14,7 @@ from rollwright.batches import BatchRules, StepBatch, UpdateOutcome, UpdatePlan,
 from rollwright.engines.scripted import ScriptedEngine
 from rollwright.evaluation import Evaluation
 from rollwright.evidence import RunFolder
-from rollwright.record import Group, Trajectory, WeightsManifest
+from rollwright.record import Group, ScoredTrajectory, Trajectory, WeightsManifest
 from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.demonstrations import DemonstrationCollector
 from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
@@ -43,6 +43,8 @@ class StillLearner:
         self.updates = 0
         self.micro_batches = 0
         self.threads: set[str] = set()
+        self.is_idle = False
+        """Whether every update is skipped."""
 
     def train(
         self, batch: StepBatch, objective: Objective, *, first_update: int
@@ -52,7 +54,10 @@ class StillLearner:
         plans = plan_updates(batch, objective, first_update=first_update, num_minibatches=1)
         self.micro_batches += self._accumulation * len(plans)
         self.updates += len(plans)
-        return [(plan, outcome_of(plan, objective)) for plan in plans]
+        outcomes = [outcome_of(plan, objective) for plan in plans]
+        if self.is_idle:
+            outcomes = [replace(o, is_applied=False, skipped_reason="no trainable token") for o in outcomes]
+        return list(zip(plans, outcomes, strict=True))
 
     def manifest(self, *, version: int, update: int) -> WeightsManifest:
         self._note("publish", version)
@@ -103,6 +108,9 @@ class LoggedCollector:
     def settle(self, step: int, groups: Sequence[Group]) -> None:
         self._log.append(("settle", step))
         self._inner.settle(step, groups)
+
+    def leftovers(self) -> tuple[ScoredTrajectory, ...]:
+        return self._inner.leftovers()
 
     def advance(self) -> None:
         self._log.append(("advance", self._step))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rollwright.evidence import StoredRun
+from rollwright.evidence import StoredRun, query
 from rollwright.record import TerminalReason
 from rollwright.runtime.checkpoints import read_progress
 from rollwright.runtime.errors import NoProgressError, RunStoppedError, RuntimeRunError
@@ -196,7 +196,17 @@ def test_a_run_without_progress_stops_with_the_sentence_itself(world):
 
     with pytest.raises(NoProgressError, match="the engine is gone"):
         run(world, [rl(world, steps=2, run_episode=episodes(fail))])
-    assert [c.step for c in world.folder.commits] == [0]
+    # The failed attempts and their causes stay to be read; a resumed run goes on from before them.
+    assert [c.step for c in world.folder.commits] == [0, 1]
+    rows = query(world.folder.path, "SELECT count(*) > 0, min(failure_cause) FROM trajectories").rows
+    assert rows == ((True, "the engine is gone"),)
+
+
+def test_steps_without_an_update_stop_the_run_with_what_became_of_its_episodes(world):
+    world.learner.is_idle = True
+    with pytest.raises(NoProgressError, match=r"no update could be made in 5 steps.*'scored'"):
+        run(world, [rl(world, steps=8)])
+    assert [c.step for c in world.folder.commits][:6] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_broken_demonstration_stops_with_the_sentence_itself(world):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from rollwright.record import Group, unscored
+from rollwright.record import Group, ScoredTrajectory, unscored
 from rollwright.runtime.dispatcher import member_change
 from rollwright.runtime.errors import RuntimeRunError
 from rollwright.runtime.ledger import Ledger
@@ -71,6 +71,10 @@ class DemonstrationCollector:
             self._order.settle(number)
         self._steps += 1
 
+    def leftovers(self) -> tuple[ScoredTrajectory, ...]:
+        """Everything is in its batch."""
+        return ()
+
     def advance(self) -> None:
         """Nothing waits for a version."""
 
@@ -122,6 +126,10 @@ class StoredCollector:
                     for state in ("in_flight", "ready"):
                         self._ledger.enter(member_change(member, state, step=step, version=step - 1))
         return Collected(groups=groups, others=())
+
+    def leftovers(self) -> tuple[ScoredTrajectory, ...]:
+        """Everything is in its batch."""
+        return ()
 
     def advance(self) -> None:
         """Nothing waits for a version."""

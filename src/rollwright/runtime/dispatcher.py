@@ -134,6 +134,11 @@ class Dispatcher:
                 self._enter_member(member, "trained", step=step)
         self._steps += 1
 
+    def leftovers(self) -> tuple[ScoredTrajectory, ...]:
+        """Failed attempts that no batch has taken along."""
+        left, self._failures = tuple(self._failures), []
+        return left
+
     def advance(self) -> None:
         """Let the groups of the next version start."""
         self._open_steps = self._steps

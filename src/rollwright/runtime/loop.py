@@ -11,6 +11,7 @@ goes on from its newest complete checkpoint, and what came later never happened.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from rollwright.evaluation import Evaluation
 from rollwright.evidence import Checkpoint, Commit, CommitRows, RunFolder
 from rollwright.record import Metric, Receipt, ScoredTrajectory
 from rollwright.runtime.checkpoints import save_checkpoint
-from rollwright.runtime.errors import RunStoppedError, first_of
+from rollwright.runtime.errors import NoProgressError, RunStoppedError, first_of
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.metrics import StepClock, step_metrics
 from rollwright.runtime.observers import EvaluationReport, Observer, StageStarted, StepReport
@@ -43,6 +44,8 @@ from rollwright.runtime.weights import WeightChannel
 __all__ = ["CheckpointRule", "Loop", "LoopParts", "RunResult", "Stage", "beginning"]
 
 _Result = TypeVar("_Result")
+_IDLE_STEPS = 5
+"""Steps in a row without an update after which a run stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +130,7 @@ class Loop:
         self._tokens = 0
         self._episodes = 0
         self._pace: float | None = None
+        self._idle = 0
         self._last_commit: Commit | None = None
 
     async def run(self) -> RunResult:
@@ -177,12 +181,40 @@ class Loop:
                     await self._run_step(stage, collector)
                 working.cancel()
         except BaseExceptionGroup as errors:
-            raise first_of(errors) from errors
+            cause = first_of(errors)
+            if isinstance(cause, NoProgressError):
+                await self._record_leftovers(collector)
+            raise cause from errors
         if self._parts.shutdown.is_requested and self._at.step < sum(s.steps for s in self._parts.stages):
             raise RunStoppedError(
                 f"stopped after step {self._at.step}, which is saved; `rollwright resume` goes on from here."
             )
         self._at = replace(self._at, stage=self._at.stage + 1, stage_step=0, collector=CollectorState())
+
+    async def _record_leftovers(self, collector: Collector) -> None:
+        """Keep the causes of what failed: a resumed run goes on from before them, and they stay to be read."""
+        step = self._at.step + 1
+        rows = self._parts.ledger.take_rows()
+        await self._commit(
+            CommitRows(kind="step", step=step, trajectories=sorted_by_id(collector.leftovers()), ledger=rows)
+        )
+
+    def _note_idle(self, step: int, members: Sequence[ScoredTrajectory], learned: _Learned) -> None:
+        """Stop where batch after batch holds nothing that can be trained.
+
+        Raises:
+            NoProgressError: with what became of the last episodes.
+        """
+        is_idle = all(not outcome.is_applied for _, outcome in learned.updates)
+        self._idle = self._idle + 1 if is_idle else 0
+        if self._idle >= _IDLE_STEPS:
+            counts = Counter(m.outcome if isinstance(m.outcome, str) else "scored" for m in members)
+            ends = Counter(str(m.trajectory.terminal_reason) for m in members)
+            raise NoProgressError(
+                f"no update could be made in {self._idle} steps up to step {step} "
+                f"({learned.updates[-1][1].skipped_reason}). Outcomes of its episodes: {dict(counts)}; they ended with "
+                f"{dict(ends)}. Mend the verifier, the environment or the limits and `rollwright resume` the run."
+            )
 
     async def _run_step(self, stage: Stage, collector: Collector) -> None:
         parts, step, stage_step = self._parts, self._at.step + 1, self._at.stage_step + 1
@@ -215,7 +247,7 @@ class Loop:
             CommitRows(
                 kind="step",
                 step=step,
-                trajectories=tuple(sorted(ended, key=lambda m: m.trajectory_id)),
+                trajectories=sorted_by_id(ended),
                 receipts=learned.receipts,
                 ledger=parts.ledger.take_rows(),
                 metrics=(
@@ -228,6 +260,7 @@ class Loop:
         if stage_step % parts.checkpoints.every == 0 or is_due or parts.shutdown.is_requested:
             await self._checkpoint()
         parts.observer.step_finished(self._report(stage, members, learned, clock, time.monotonic() - saving))
+        self._note_idle(step, members, learned)
         collector.advance()
 
     def _learn(self, stage: Stage, step: int, collected: Collected) -> _Learned:
@@ -339,6 +372,11 @@ class Loop:
 def _latest(metrics: Sequence[Metric], name: str, stat: str | None = None) -> float | None:
     """The last value of a metric of this name and statistic; None where it is undefined."""
     return next((m.value for m in reversed(metrics) if m.name == name and m.labels.get("stat") == stat), None)
+
+
+def sorted_by_id(ended: Sequence[ScoredTrajectory]) -> tuple[ScoredTrajectory, ...]:
+    """In an order that nothing finished decides."""
+    return tuple(sorted(ended, key=lambda m: m.trajectory_id))
 
 
 def beginning(counter: GroupCounter) -> Progress:

@@ -105,6 +105,10 @@ class Collector(Protocol):
         """The batch of `step` was trained: note it in the ledger and the cursor."""
         ...
 
+    def leftovers(self) -> tuple[ScoredTrajectory, ...]:
+        """What ended and belongs to no batch, where a run stops for want of progress."""
+        ...
+
     def advance(self) -> None:
         """The step is saved and its weights serve: let the next groups start."""
         ...
