@@ -1,14 +1,17 @@
 """Questions in SQL: the contract's names, the survey's derived fields, committed rows only."""
 
 import dataclasses
+import os
 import re
+import signal
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from rollwright.evidence import QUERIES, CommitRows, RunFolder, connect, query, query_text
+from rollwright.evidence import QUERIES, CommitRows, QueryError, RunFolder, check, connect, query, query_text
 from rollwright.record import LedgerRow, TerminalReason
 from rollwright.record.tables import CONTRACT_TABLES, sql_type
 from tests.evidence.runs import (
@@ -162,6 +165,97 @@ def test_an_unknown_question_is_answered_with_those_there_are():
     with pytest.raises(KeyError, match="audit_sums"):
         query_text("why")
     assert all(query_text(name).strip() for name in QUERIES)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COPY (SELECT 1 AS a) TO '{shard}' (USE_TMP_FILE false)",
+        "COPY (PIVOT trajectories ON origin USING count(*)) TO '{shard}' (USE_TMP_FILE false)",
+        "EXPLAIN ANALYZE COPY (SELECT 1 AS a) TO '{shard}' (USE_TMP_FILE false)",
+        "PREPARE p AS COPY (SELECT 1 AS a) TO '{shard}' (USE_TMP_FILE false)",
+        "COPY (SELECT 1 AS a) TO '{run}/new.parquet'",
+        "EXPORT DATABASE '{run}/export'",
+        "ATTACH '{shard}' AS other",
+        "ATTACH '{run}/new.db' AS other",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "DROP VIEW trajectories",
+    ],
+)
+def test_a_query_cannot_change_anything(tmp_path, sql):
+    path = written_run(tmp_path / "run")
+    shard = path / "metrics/000003.parquet"
+    before = sorted((str(p), p.stat().st_size) for p in path.rglob("*"))
+    with pytest.raises(QueryError, match=r"only reads, and this is a statement of kind [A-Z]+; begin with SELECT"):
+        query(path, sql.format(shard=shard, run=path))
+    assert sorted((str(p), p.stat().st_size) for p in path.rglob("*")) == before
+    assert check(path).is_sound
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM read_text('{run}/manifest.json')",
+        "FROM glob('{run}/*')",
+        "FROM '{run}/metrics/000004.parquet'",
+        "COPY (SELECT 1) TO '{run}/new.csv'",
+        "ATTACH '{run}/new.db' AS other",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+        "RESET allowed_paths",
+    ],
+)
+def test_a_connection_reaches_the_committed_files_alone(tmp_path, sql):
+    path = written_run(tmp_path / "run")
+    (path / "metrics/000004.parquet").write_bytes((path / "metrics/000003.parquet").read_bytes())
+    with connect(path) as connection:
+        with pytest.raises(duckdb.Error, match=r"file system operations are disabled|configuration has been locked"):
+            connection.execute(sql.format(run=path))
+        assert connection.execute("SELECT count(*) FROM metrics").fetchall() == [(6,)]
+
+
+@pytest.mark.parametrize("sql", ["", ";", " ;; ", "-- nothing"])
+def test_an_empty_query_is_answered_with_an_example(run, sql):
+    with pytest.raises(QueryError, match="the query is empty; ask something"):
+        query(run, sql)
+
+
+def test_two_statements_are_refused(run):
+    with pytest.raises(QueryError, match="has 2 statements"):
+        query(run, "SELECT 1; DROP VIEW slots")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DESCRIBE trajectories",
+        "SHOW TABLES",
+        "SUMMARIZE metrics",
+        "FROM slots;",
+        "WITH known AS (FROM slots) SELECT count(*) FROM known -- all of them",
+        "PIVOT slots ON state USING count(*)",
+        "PIVOT slots ON state USING count(*); -- by state",
+    ],
+)
+def test_every_form_of_question_is_answered(run, sql):
+    assert query(run, sql).rows
+
+
+def test_a_variable_of_the_program_is_no_table(run):
+    answer = query(run, "SELECT 1").rows
+    assert answer
+    with pytest.raises(duckdb.CatalogException):
+        query(run, "FROM parameters")
+
+
+def test_a_stopped_query_ends_as_any_stopped_command(run):
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        query(run, "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE hash(a.range, b.range) = 7")
+    timer.join()
 
 
 def test_which_episodes_moved_a_step_most_and_why(tmp_path):

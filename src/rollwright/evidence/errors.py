@@ -5,6 +5,7 @@ __all__ = [
     "EvidenceError",
     "FolderExistsError",
     "NotARunError",
+    "QueryError",
     "RunLockedError",
     "SchemaVersionError",
     "ShardError",
@@ -33,6 +34,10 @@ class SchemaVersionError(EvidenceError):
 
 class ShardError(EvidenceError):
     """A committed file is missing, truncated or altered."""
+
+
+class QueryError(EvidenceError):
+    """A query is not one question."""
 
 
 class DiskFullError(EvidenceError):

@@ -8,7 +8,7 @@ from typing import Literal, assert_never
 
 import duckdb
 
-from rollwright.evidence.errors import ShardError
+from rollwright.evidence.errors import QueryError, ShardError
 from rollwright.evidence.run_folder import RunFolder
 from rollwright.evidence.shards import Shard, assert_intact
 from rollwright.record import EligibleRow
@@ -46,6 +46,8 @@ class QueryResult:
 def connect(path: Path, *, verification: Verification = "digests") -> duckdb.DuckDBPyConnection:
     """A database in memory with a view for each table, `tasks`, `eligible`, `slots`, `contexts` and the macro `expand`.
 
+    It reaches the committed files of the run and no other file, network or extension, and its settings are locked.
+
     Args:
         path: a run folder; it may be being written.
         verification: how the committed files are compared first.
@@ -70,6 +72,7 @@ def connect(path: Path, *, verification: Verification = "digests") -> duckdb.Duc
     )
     connection.execute(_SLOTS)
     connection.execute(_CONTEXTS)
+    _confine(connection, [_place(folder, shard) for commit in folder.commits for shard in commit.shards])
     return connection
 
 
@@ -78,13 +81,21 @@ def query(path: Path, sql: str, parameters: Mapping[str, object] | None = None) 
 
     Args:
         path: a run folder.
-        sql: one statement over the views.
+        sql: one question over the views: SELECT, FROM, WITH, PIVOT, DESCRIBE, SHOW or SUMMARIZE.
         parameters: values of its `$name` places.
+
+    Raises:
+        QueryError: when `sql` is no question, or more than one statement.
+        KeyboardInterrupt: when a person stopped it.
     """
     with connect(path) as connection:
-        answer = connection.execute(sql, dict(parameters) if parameters else None)
-        columns = tuple(str(column[0]) for column in answer.description or ())
-        return QueryResult(columns=columns, rows=tuple(tuple(row) for row in answer.fetchall()))
+        question = _question(connection, sql)
+        try:
+            answer = connection.execute(question, dict(parameters) if parameters else None)
+            columns = tuple(str(column[0]) for column in answer.description or ())
+            return QueryResult(columns=columns, rows=tuple(tuple(row) for row in answer.fetchall()))
+        except duckdb.InterruptException as error:
+            raise KeyboardInterrupt from error
 
 
 def query_text(name: str) -> str:
@@ -92,6 +103,40 @@ def query_text(name: str) -> str:
     if name not in QUERIES:
         raise KeyError(f"there is no ready question {name!r}; there are {', '.join(QUERIES)}")
     return (files("rollwright.evidence") / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _confine(connection: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None:
+    """Let a connection reach these files alone, for good."""
+    connection.execute("SET python_enable_replacements = false")
+    connection.execute(f"SET allowed_paths = [{', '.join(map(_text, paths))}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _question(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    # An allowed path can be written too: COPY … TO a shard (USE_TMP_FILE false) would replace committed rows.
+    statements = connection.extract_statements(sql)
+    if not statements:
+        raise QueryError('the query is empty; ask something, such as "SELECT count(*) FROM trajectories".')
+    if len(statements) > 1:
+        raise QueryError(f"the query has {len(statements)} statements; ask one at a time.")
+    [statement] = statements
+    if not _only_reads(connection, statement):
+        raise QueryError(
+            f"a query only reads, and this is a statement of kind {statement.type.name}; begin with SELECT, FROM, "
+            "WITH, PIVOT, DESCRIBE, SHOW or SUMMARIZE."
+        )
+    return statement
+
+
+def _only_reads(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> bool:
+    if statement.type != duckdb.StatementType.MULTI:
+        return statement.type == duckdb.StatementType.SELECT
+    # A PIVOT without its list of values, or a COPY of one: only a question can stand as a source.
+    try:
+        return len(connection.extract_statements(f"FROM ({statement.query.rstrip().rstrip(';')}\n)")) == 1
+    except duckdb.ParserException:
+        return False
 
 
 def _verify(root: Path, shard: Shard, verification: Verification) -> None:
@@ -107,11 +152,15 @@ def _verify(root: Path, shard: Shard, verification: Verification) -> None:
 
 
 def _source(folder: RunFolder, table: Table) -> str:
-    paths = [folder.path.resolve() / s.path for c in folder.commits for s in c.shards if s.table == table.name]
+    paths = [_place(folder, s) for c in folder.commits for s in c.shards if s.table == table.name]
     if paths:
-        return f"read_parquet([{', '.join(_text(str(path)) for path in paths)}], hive_partitioning = false)"
+        return f"read_parquet([{', '.join(map(_text, paths))}], hive_partitioning = false)"
     columns = ", ".join(f"NULL::{sql_type(c.type)} AS {c.name}" for c in table.columns)
     return f"(SELECT {columns} WHERE false)"
+
+
+def _place(folder: RunFolder, shard: Shard) -> str:
+    return str(folder.path.resolve() / shard.path)
 
 
 def _eligible(rows: Sequence[EligibleRow]) -> str:
