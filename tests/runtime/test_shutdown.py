@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 
 import pytest
 
@@ -46,3 +47,17 @@ def test_signals_are_requests_until_they_are_given_back(sign):
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(go())
     assert seen == [True] and signal.getsignal(sign) == before
+
+
+def test_the_third_signal_interrupts_even_what_blocks_the_loop():
+    async def stuck() -> None:
+        undo = Shutdown(lambda sentence: None).listen()
+        try:
+            for _ in range(3):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)  # noqa: ASYNC251 - the loop is blocked: that is the test
+        finally:
+            undo()
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(stuck())

@@ -1,10 +1,14 @@
-"""Ctrl-C: once finishes the step and saves, twice stops at once and loses nothing that was saved."""
+"""Ctrl-C: once finishes the step and saves, twice stops at once, and loses nothing that was saved."""
 
 import asyncio
 import signal
 from collections.abc import Callable
+from types import FrameType
 
 __all__ = ["Shutdown"]
+
+_PATIENCE = 2
+"""Requests that the loop is asked to serve."""
 
 
 class Shutdown:
@@ -29,15 +33,27 @@ class Shutdown:
             cancel()
 
     def listen(self) -> Callable[[], None]:
-        """Take SIGINT and SIGTERM in the running loop for the current task; returns what undoes it."""
+        """Take SIGINT and SIGTERM for the current task; returns what undoes it.
+
+        The third one raises KeyboardInterrupt where the program stands: code that blocks the loop, or a task that
+        swallows its cancellation, cannot hold a person.
+        """
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None, "listen is called from within the run's task"
-        for sign in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(sign, self.request, task.cancel)
+        heard = 0
+
+        def hear(number: int, frame: FrameType | None) -> None:
+            nonlocal heard
+            heard += 1
+            if heard > _PATIENCE:
+                raise KeyboardInterrupt
+            loop.call_soon_threadsafe(self.request, task.cancel)
+
+        before = {sign: signal.signal(sign, hear) for sign in (signal.SIGINT, signal.SIGTERM)}
 
         def undo() -> None:
-            for sign in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(sign)
+            for sign, handler in before.items():
+                signal.signal(sign, handler)
 
         return undo
