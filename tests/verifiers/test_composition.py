@@ -4,14 +4,15 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollwright.record import Submission, Verdict
+from rollwright.record import NamedValue, Span, Submission, Verdict
 from rollwright.verifiers import (
     AnswerRule,
     Composition,
@@ -317,3 +318,90 @@ def test_a_verifier_in_a_thread_says_what_it_says_elsewhere() -> None:
     )
     assert (right.outcome, wrong.outcome) == (1.0, 0.0)
     assert composition.revision == Composition([Part(verifier=numeric_verifier(RULE))]).revision
+
+
+def changed(**fields: Any) -> Callable[[Sequence[Submission]], list[Verdict]]:
+    return lambda submissions: [replace(verdict, **fields) for verdict in said(1.0)(submissions)]
+
+
+def leaving(error: BaseException) -> Callable[[Sequence[Submission]], list[Verdict]]:
+    def answer(_: Sequence[Submission]) -> list[Verdict]:
+        raise error
+
+    return answer
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        changed(evidence={"a": 1}),
+        changed(evidence=None),
+        changed(components=(NamedValue(name="x", value=float("nan")),)),
+        changed(components=(NamedValue(name="x", value=float("inf")),)),
+        changed(components=None),
+        changed(outcome=1e308),
+        changed(outcome=float("-inf")),
+        changed(outcome="good"),
+        changed(outcome=None),
+        changed(outcome=b"1"),
+        changed(scope="group"),
+        changed(scope="planet"),
+        changed(revision="2"),
+        changed(revision=None),
+        changed(span=Span(segment=0, token_start=0, token_end=1)),
+        changed(finding=3),
+        changed(cost=float("nan")),
+        lambda _: None,
+        lambda _: [None],
+        lambda _: 7,
+        leaving(SystemExit(1)),
+        leaving(KeyboardInterrupt()),
+        leaving(asyncio.CancelledError()),
+        leaving(Unspeakable()),
+    ],
+)
+@pytest.mark.parametrize("is_threaded", [False, True])
+def test_an_answer_that_is_no_verdict_is_a_grading_error_of_its_own_trajectory(answer: Any, is_threaded: bool) -> None:
+    def answer_one(submissions: Sequence[Submission]) -> Sequence[Verdict]:
+        return answer(submissions) if submissions[0].trajectory_id == "bad" else said(1.0)(submissions)
+
+    odd = Odd(answer=answer_one, deadline_s=20)
+    composition = Composition([Part(verifier=ThreadedVerifier(odd) if is_threaded else odd)])
+    bad, good = scored(composition, submitted("x", trajectory_id="bad"), submitted("x", trajectory_id="good"))
+    assert (bad.outcome, good.outcome) == ("grader_error", 1.0)
+    assert bad.verdicts[0].evidence and bad.reward_components == ()
+
+
+def test_a_verdict_is_said_anew_with_plain_numbers_and_bounded_text() -> None:
+    def answer(submissions: Sequence[Submission]) -> Any:
+        (verdict,) = said(1.0)(submissions)
+        fields = {name: getattr(verdict, name) for name in Verdict.__dataclass_fields__}
+        return [SimpleNamespace(**{**fields, "outcome": True, "evidence": "\ud800" + "e" * 9000})]
+
+    (score,) = scored(Composition([Part(verifier=Odd(answer=answer))]), submitted("x"))
+    (verdict,) = score.verdicts
+    assert isinstance(verdict, Verdict) and type(verdict.outcome) is float and score.outcome == 1.0
+    assert len(verdict.evidence) == 4000 and verdict.evidence.encode()
+
+
+def test_a_sum_that_is_no_number_is_a_grading_error() -> None:
+    parts = [Part(verifier=constant(name, 1e10), weight=1e308) for name in ("a", "b")]
+    (score,) = scored(Composition(parts), submitted("x"))
+    assert score.outcome == "grader_error" and len(score.reward_components) == 2
+
+
+def test_cancelling_a_scoring_ends_it() -> None:
+    async def run() -> bool:
+        slow = Composition([Part(verifier=Odd(answer=said(1.0), wait_s=60, deadline_s=60))])
+        task = asyncio.create_task(slow.score([submitted("x")]))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(run())

@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from rollwright.record import (
@@ -22,6 +22,7 @@ from rollwright.record import (
     digest,
 )
 from rollwright.verifiers.errors import VerifierSetupError
+from rollwright.verifiers.restating import LARGEST_VALUE, describe, restate, shorten
 
 __all__ = ["Composition", "Part", "Role", "Score"]
 
@@ -143,7 +144,7 @@ class Composition:
         )
 
     def _outcome(self, verdicts: Sequence[Verdict]) -> float | str:
-        """The reward, or the first cause for which there is none."""
+        """The reward, or the first cause for which there is none; a sum that is no number is a grader's error."""
         total, gate = 0.0, 1.0
         for part, verdict in zip(self._parts, verdicts, strict=True):
             if not part.is_counted:
@@ -154,7 +155,8 @@ class Composition:
                 gate *= verdict.outcome
             else:
                 total += part.weight * verdict.outcome
-        return total * gate
+        reward = total * gate
+        return reward if math.isfinite(reward) and abs(reward) <= LARGEST_VALUE else "grader_error"
 
 
 def _is_judged(submission: Submission) -> bool:
@@ -176,16 +178,18 @@ async def _call(verifier: Verifier, submissions: Sequence[Submission]) -> list[V
     started = time.monotonic()
     try:
         async with asyncio.timeout(verifier.deadline_s):
-            verdicts = list(await verifier.verify(submissions))
-        problem = _problem(verifier, verdicts, submissions)
-        cause: GradingError = "grader_error"
+            answer = await verifier.verify(submissions)
+        return restate(verifier, answer, submissions, _share_s(started, submissions))
     except TimeoutError:
-        verdicts, cause, problem = [], "timeout", f"no verdict within {verifier.deadline_s:g} seconds"
+        cause: GradingError = "timeout"
+        problem = f"no verdict within {verifier.deadline_s:g} seconds"
     except Exception as error:  # noqa: BLE001 - the one place where a verifier's failure becomes a record
-        verdicts, cause, problem = [], "grader_error", f"{type(error).__name__}: {error}"
-    latency_s = (time.monotonic() - started) / len(submissions)
-    if problem is None:
-        return [replace(verdict, latency_s=latency_s) for verdict in verdicts]
+        cause, problem = "grader_error", describe(error)
+    except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise  # It is this task that is to end, not the verifier that gave up.
+        cause, problem = "grader_error", describe(error)
     return [
         Verdict(
             trajectory_id=submission.trajectory_id,
@@ -193,22 +197,13 @@ async def _call(verifier: Verifier, submissions: Sequence[Submission]) -> list[V
             revision=verifier.revision,
             scope=verifier.scope,
             outcome=cause,
-            evidence=problem[:1000],
-            latency_s=latency_s,
+            evidence=shorten(problem),
+            latency_s=_share_s(started, submissions),
         )
         for submission in submissions
     ]
 
 
-def _problem(verifier: Verifier, verdicts: Sequence[Verdict], submissions: Sequence[Submission]) -> str | None:
-    """What is wrong with an answer that came in time."""
-    wanted = [submission.trajectory_id for submission in submissions]
-    given = [verdict.trajectory_id for verdict in verdicts]
-    if given != wanted:
-        return f"verdicts on {given[:5]} where {wanted[:5]} were asked for"
-    for verdict in verdicts:
-        if verdict.verifier != verifier.name:
-            return f"a verdict in the name of {verdict.verifier!r}"
-        if not isinstance(verdict.outcome, str) and not math.isfinite(verdict.outcome):
-            return f"the value {verdict.outcome} is not a finite number"
-    return None
+def _share_s(started: float, submissions: Sequence[Submission]) -> float:
+    """Seconds since then, for each submission."""
+    return (time.monotonic() - started) / len(submissions)

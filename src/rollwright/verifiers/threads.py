@@ -56,8 +56,10 @@ class ThreadedVerifier:
         def work() -> None:
             try:
                 answer.set_result(asyncio.run(_verify(self._verifier, submissions)))
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the answer
+            except Exception as error:  # noqa: BLE001 - handed to whoever waits for the answer
                 answer.set_exception(error)
+            except BaseException as error:  # noqa: BLE001 - a verifier that asks for the end of the process fails
+                answer.set_exception(RuntimeError(f"the verifier gave up: {type(error).__name__}: {error}"))
 
         thread = threading.Thread(target=work, name=f"verify {self.name}", daemon=True)
         thread.start()
