@@ -57,8 +57,8 @@ def load_tokenizer(origin: Path) -> PreTrainedTokenizerBase:
                 "transformers knows."
             ) from error
         raise RenderingError(
-            f"no tokenizer loads from {str(origin)!r}: {type(error).__name__}: {error}. It needs a whole tokenizer.json "
-            "and tokenizer_config.json."
+            f"no tokenizer loads from {str(origin)!r}: {type(error).__name__}: {error}. It needs a whole "
+            "tokenizer.json and tokenizer_config.json."
         ) from error
     return cast(PreTrainedTokenizerBase, loaded)
 

@@ -1,9 +1,8 @@
 """From the verifiers' configuration to a composition."""
 
-from collections.abc import Callable
 from typing import assert_never, cast
 
-from rollwright.recipes.build.environment import load_named
+from rollwright.recipes.build.environment import VERIFIER, make_named
 from rollwright.recipes.config.world import (
     CustomVerifierConfig,
     ExactVerifierConfig,
@@ -84,6 +83,6 @@ def _verifier(config: VerifierPartConfig, rule: AnswerRule, pools: list[MathPool
         case FormatVerifierConfig():
             return format_verifier(rule)
         case CustomVerifierConfig():
-            return ThreadedVerifier(cast("Callable[[], Verifier]", load_named(config.path))())
+            return ThreadedVerifier(cast("Verifier", make_named(config.path, {}, needs=VERIFIER)))
         case _:
             assert_never(config)
