@@ -249,3 +249,26 @@ def test_an_unknown_generator_or_parameter_is_one_sentence() -> None:
         next(gym_entries(GymGenerator(name="products", parameters={"min_digit": 2})))
     with pytest.raises(TaskError, match="min_digits must be positive"):
         next(gym_entries(GymGenerator(name="products", parameters={"min_digits": 0})))
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (r'{"prompt": "a \ud800", "answer": "1"}', r"half of a surrogate pair, \\ud800"),
+        (r'{"prompt": "a", "answer": "\udfff"}', r"half of a surrogate pair, \\udfff"),
+        (r'{"prompt": "a", "answer": "1", "info": {"a": ["\ud83d"]}}', "half of a surrogate pair"),
+        ('{"prompt": "a", "answer": "1", "info": {"a": 1e400}}', ""),
+        ('{"prompt": "a", "answer": 1e400}', ""),
+    ],
+)
+def test_what_cannot_be_hashed_or_stored_is_named_by_file_and_line(tmp_path: Path, row: str, says: str) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"prompt": "q", "answer": "1"}\n' + row + "\n")
+    with pytest.raises(TaskError, match=rf"tasks\.jsonl: 1 bad lines\. line 2: .*{says}"):
+        jsonl_source(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + b'{"prompt": "q", "answer": "1"}\n')
+    assert [payload.answer for payload in read_jsonl(path)] == ["1"]

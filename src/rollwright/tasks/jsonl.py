@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def read_jsonl(path: Path) -> tuple[Payload, ...]:
     """Read a file of tasks.
 
     Args:
-        path: UTF-8, one JSON object a line; blank lines are passed over.
+        path: UTF-8, with or without a byte order mark, one JSON object a line; blank lines are passed over.
 
     Returns:
         The payloads in the order of the lines.
@@ -41,7 +42,7 @@ def read_jsonl(path: Path) -> tuple[Payload, ...]:
     """
     payloads: list[Payload] = []
     faults: list[str] = []
-    for number, line in enumerate(_bytes_of(path).split(b"\n"), start=1):
+    for number, line in enumerate(_bytes_of(path).removeprefix(BOM_UTF8).split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -123,7 +124,21 @@ def _payload(line: bytes) -> Payload:
     info = row.get("info", {})
     if not isinstance(info, Mapping):
         raise TaskError("`info` must be a map")
-    return Payload(messages=_asked(row), answer=_answer(row), info=info)
+    payload = Payload(messages=_asked(row), answer=_answer(row), info=info)
+    _check_text(payload)
+    return payload
+
+
+def _check_text(payload: Payload) -> None:
+    """Refuse here, where the line is known, what could be neither hashed nor stored."""
+    try:
+        question_key(payload)
+        payload.canonical().encode()
+    except UnicodeEncodeError as error:
+        raise TaskError(
+            f"a text holds half of a surrogate pair, \\u{ord(error.object[error.start]):04x}, which UTF-8 cannot write; "
+            "write both halves or the character itself"
+        ) from error
 
 
 def _asked(row: Mapping[str, Json]) -> tuple[Message, ...]:
