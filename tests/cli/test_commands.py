@@ -110,7 +110,7 @@ def test_for_a_machine_an_error_is_one_object_with_all_that_is_wrong(capsys):
     (line,) = lines_of(shown.out)
     assert line["exit_code"] == 2
     assert "did you mean learner.learning_rate?" in line["error"]
-    assert "run.steps takes a whole number of at least 1; 0 was given" in line["error"]
+    assert "run.steps takes a whole number of at least 1 and at most 10000000; 0 was given" in line["error"]
 
 
 @pytest.mark.case("F110")
@@ -123,7 +123,7 @@ def test_a_wrong_type_stops_the_command_before_torch_is_loaded(tmp_path):
     line = next(number for number, line in enumerate(text.splitlines(), 1) if line == 'learning_rate = "1e-3"')
     code, shown = started(f"code = run_command(['train', {str(path)!r}])")
     assert code == 2
-    expected = 'learner.learning_rate takes a number above 0; "1e-3" was given'
+    expected = 'learner.learning_rate takes a number above 0 and at most 10; "1e-3" was given'
     assert shown == f"rollwright: {expected} (line {line} of file mine.toml).\n"
 
 

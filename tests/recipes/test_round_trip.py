@@ -86,7 +86,7 @@ def kinds(annotation: object, **of_kind: st.SearchStrategy[Any]) -> st.SearchStr
 
 def rollouts() -> st.SearchStrategy[dict[str, Any]]:
     full = {"top_p": st.just(1.0), "top_k": st.just(0), "min_p": st.just(0.0)}
-    sizes = st.tuples(st.integers(1, 32), st.integers(1, 8)).map(
+    sizes = st.tuples(st.integers(2, 32), st.integers(1, 8)).map(
         lambda s: {"group_size": s[0], "batch_size": s[0] * s[1]}
     )
     cut = st.sampled_from(
@@ -116,8 +116,18 @@ def fresh_models() -> st.SearchStrategy[dict[str, Any]]:
     return st.tuples(plain, heads).map(lambda parts: parts[0] | parts[1])
 
 
-STEPS, WARM_UP = st.integers(20, 2**40), st.integers(0, 20)
+STEPS, WARM_UP = st.integers(20, 10**7), st.integers(0, 20)
 """A warm-up is no longer than its stage."""
+
+
+def with_room(tree: dict[str, Any]) -> dict[str, Any]:
+    """A fresh model has as many positions as the engine serves, or more."""
+    if tree["model"]["kind"] != "fresh":
+        return tree
+    serves = tree.get("engine", {}).get("max_context_tokens", 512)
+    room = max(tree["model"].get("max_context_tokens", 512), serves)
+    return tree | {"model": tree["model"] | {"max_context_tokens": room}}
+
 
 RECIPES = st.fixed_dictionaries(
     {
@@ -142,7 +152,7 @@ RECIPES = st.fixed_dictionaries(
             section(RlStageConfig, name=st.just("b")),
         ).map(list),
     },
-)
+).map(with_room)
 
 
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])

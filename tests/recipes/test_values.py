@@ -70,7 +70,7 @@ def test_numbers_are_numbers_and_text_stays_text():
 def test_a_wrong_type_names_key_value_type_file_and_line():
     text = SMALL + '\n[learner]\nweight_decay = 0.1\nlearning_rate = "1e-3"\n'
     line = text.splitlines().index('learning_rate = "1e-3"') + 1
-    expected = f'learner.learning_rate takes a number above 0; "1e-3" was given (line {line} of file small.toml).'
+    expected = f'learner.learning_rate takes a number above 0 and at most 10; "1e-3" was given (line {line} of file small.toml).'
     assert refusal(text=text) == expected
 
 
@@ -100,20 +100,20 @@ def test_a_setting_is_read_in_the_sense_of_its_key(setting, value):
 @pytest.mark.parametrize(
     ("setting", "allowed", "given"),
     [
-        ("run.steps=ten", "a whole number of at least 1", '"ten"'),
-        ("run.steps=1.5", "a whole number of at least 1", "1.5"),
-        ("run.steps=true", "a whole number of at least 1", "true"),
-        ("run.steps=0", "a whole number of at least 1", "0"),
+        ("run.steps=ten", "a whole number of at least 1 and at most 10000000", '"ten"'),
+        ("run.steps=1.5", "a whole number of at least 1 and at most 10000000", "1.5"),
+        ("run.steps=true", "a whole number of at least 1 and at most 10000000", "true"),
+        ("run.steps=0", "a whole number of at least 1 and at most 10000000", "0"),
         ("run.seed=010", "a whole number of at least 0 and below 9007199254740992", '"010"'),
         ("objective.ddof=true", "a whole number of at least 0 and at most 1", "true"),
-        ("learner.learning_rate=fast", "a number above 0", '"fast"'),
-        ("learner.learning_rate=true", "a number above 0", "true"),
-        ("learner.learning_rate=inf", "a number above 0", "Infinity"),
-        ("learner.learning_rate=0", "a number above 0", "0"),
+        ("learner.learning_rate=fast", "a number above 0 and at most 10", '"fast"'),
+        ("learner.learning_rate=true", "a number above 0 and at most 10", "true"),
+        ("learner.learning_rate=inf", "a number above 0 and at most 10", "Infinity"),
+        ("learner.learning_rate=0", "a number above 0 and at most 10", "0"),
         ("environment.tools=calculator", "a list of text", '"calculator"'),
         ("verifier.parts=[]", "a list of sections with at least 1 in it", "[]"),
         ("learner=3", "a section", "3"),
-        ("evaluation.temperature=2026-01-01", "a number of at least 0", '"2026-01-01"'),
+        ("evaluation.temperature=2026-01-01", "a number of at least 0 and at most 100", '"2026-01-01"'),
     ],
 )
 def test_what_a_key_does_not_take_is_refused_with_what_it_takes(setting, allowed, given):
@@ -203,3 +203,61 @@ def test_problems_are_told_of_any_class():
 def test_every_default_is_allowed():
     resolved = resolve_text(SMALL, origin="file")
     assert RecipeConfig.model_validate(resolved.recipe.model_dump(mode="json", exclude_none=True)) == resolved.recipe
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "rollout.batch_size=1000000000000",
+        "rollout.temperature=1e9",
+        "run.steps=1e12",
+        "tasks.num_train=1e300",
+        "runtime.threads=100000",
+        "model.hidden_size=10000000",
+        "learner.learning_rate=1e6",
+        "evaluation.temperature=inf",
+    ],
+)
+def test_a_size_beyond_all_machines_is_refused_with_the_bound(setting):
+    assert f"{setting.partition('=')[0]} takes a" in (said := refusal(setting))
+    assert "at most" in said
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "run.steps=" + "1" * 5000,
+        "run.steps=0x" + "f" * 5000,
+        "learner.learning_rate=" + "9" * 400,
+        "run.steps=" + "[" * 3000,
+        "run.steps=" + "{a=" * 3000,
+        "a." * 3000 + "b=1",
+        "run.labels." + "a." * 20 + "b=" + "{a=" * 200 + "1" + "}" * 200,
+    ],
+    ids=lambda setting: setting[:24],
+)
+def test_a_value_of_any_length_and_depth_is_refused_in_a_sentence(setting):
+    assert len(refusal(setting)) < 500
+
+
+@pytest.mark.parametrize(
+    "text", ["a = " + "1" * 5000, "a = " + "[" * 3000, "[" + "a." * 3000 + "b]"], ids=lambda t: t[:6]
+)
+def test_a_file_of_any_length_and_depth_is_refused_in_a_sentence(text):
+    assert "small.toml" in refusal(text=text)
+
+
+@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "dapo", "rloo"])
+def test_a_group_of_one_is_refused_where_attempts_are_compared(kind):
+    said = refusal(f"objective={kind}", "rollout.group_size=1")
+    assert f"objective '{kind}' compares the attempts of a group, and rollout.group_size is 1" in said
+
+
+def test_a_group_of_one_is_taken_where_nothing_is_compared():
+    settings = ("objective=reinforce", "rollout.group_size=1")
+    assert resolve_text(SMALL, origin="file small.toml", settings=settings).recipe.rollout.group_size == 1
+
+
+def test_contexts_longer_than_a_fresh_model_has_positions_are_refused():
+    said = refusal("model.max_context_tokens=128")
+    assert "engine.max_context_tokens 512 is more than model.max_context_tokens 128" in said

@@ -25,3 +25,8 @@ def test_synchronous_training_starts_nothing_while_a_batch_is_trained():
 def test_a_batch_that_groups_cannot_fill_is_refused_with_those_that_can():
     with pytest.raises(ValueError, match="groups of 7; group sizes that divide it are 1, 2, 4, 8"):
         AdmissionRule(batch_slots=8, group_size=7, max_lag=0)
+
+
+def test_the_sizes_that_fit_a_huge_batch_are_found_at_once():
+    with pytest.raises(ValueError, match=r"are 1, 2, 4, 5, 8, .*, 500000000000, 1000000000000\."):
+        AdmissionRule(batch_slots=10**12, group_size=7, max_lag=0)

@@ -118,22 +118,10 @@ def resolve_text(text: str, *, origin: str, settings: Sequence[str] = ()) -> Res
         origin: what to call it: `preset NAME`, `file NAME`, `run NAME`.
         settings: of the command line.
     """
-    draft = _Draft(text, origin)
-    for setting in read_settings(settings):
-        draft.set(apply_setting(RecipeConfig, draft.tree, setting))
-    recipe = draft.validated()
-    # A stored recipe writes out every value, read or not.
-    unread = () if draft.is_stored else tuple(unread_keys(recipe, dict(flatten(draft.tree))))
-    refused = [u for u in unread if draft.origins[u.key] == _COMMAND_LINE or not draft.is_set(u.decided_by)]
-    if refused:
-        raise RecipeError.of([f"nothing reads {u.key} unless {u.because}{draft.at(u.key)}." for u in refused])
-    for key in (u.key for u in unread):
-        # The command line switched off what would have read it: back to its default, so that nothing is ignored.
-        draft.drop(key)
-    recipe = draft.validated() if unread else recipe
-    _check_labels(recipe)
-    full = dict(flatten(_dump(recipe)))
-    return Resolved(recipe=recipe, origins={key: draft.origins.get(key, _DEFAULT) for key in full})
+    try:
+        return _resolved(text, origin, settings)
+    except RecursionError as error:
+        raise RecipeError(f"{origin}: its sections or lists lie too deep to be read; no recipe nests so.") from error
 
 
 def recipe_toml(config: RecipeConfig) -> str:
@@ -157,6 +145,25 @@ def recipe_from_tree(tree: Mapping[str, Plain], where: Callable[[str], str] = la
         raise RecipeError.of(problems_of(error, RecipeConfig, where)) from error
 
 
+def _resolved(text: str, origin: str, settings: Sequence[str]) -> Resolved:
+    draft = _Draft(text, origin)
+    for setting in read_settings(settings):
+        draft.set(apply_setting(RecipeConfig, draft.tree, setting))
+    recipe = draft.validated()
+    # A stored recipe writes out every value, read or not.
+    unread = () if draft.is_stored else tuple(unread_keys(recipe, dict(flatten(draft.tree))))
+    refused = [u for u in unread if draft.origins[u.key] == _COMMAND_LINE or not draft.is_set(u.decided_by)]
+    if refused:
+        raise RecipeError.of([f"nothing reads {u.key} unless {u.because}{draft.at(u.key)}." for u in refused])
+    for key in (u.key for u in unread):
+        # The command line switched off what would have read it: back to its default, so that nothing is ignored.
+        draft.drop(key)
+    recipe = draft.validated() if unread else recipe
+    _check_labels(recipe)
+    full = dict(flatten(_dump(recipe)))
+    return Resolved(recipe=recipe, origins={key: draft.origins.get(key, _DEFAULT) for key in full})
+
+
 class _Draft:
     """A recipe on its way: its tree, and who wrote which key."""
 
@@ -166,6 +173,8 @@ class _Draft:
             self.tree: Tree = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise RecipeError(f"{origin} is not TOML: {error}.") from error
+        except ValueError as error:
+            raise RecipeError(f"{origin} holds a number that is too long to be read: {error}.") from error
         self._lines = lines_of(text)
         self.is_stored = _VERSION_KEY in self.tree
         _check_version(self.tree.pop(_VERSION_KEY, SCHEMA_VERSION), origin)

@@ -51,7 +51,10 @@ def allowed(field: FieldInfo) -> str:
 
 def given(value: object) -> str:
     """A value as it was written, cut where it is long."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):  # Python writes out no number of more than some thousand digits
+        return "a value too long to be repeated"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

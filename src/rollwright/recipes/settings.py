@@ -18,6 +18,11 @@ __all__ = ["Setting", "apply_setting", "expand_kinds", "read_settings"]
 _SHORT_DECIMAL = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")
 """Decimals that TOML refuses and every other notation takes: 1. and .5e-3."""
 
+_DEEPEST = 32
+"""Parts of a key; no key of a recipe has half as many."""
+_LONGEST = 80
+"""Characters of a setting that a sentence repeats."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -90,14 +95,14 @@ def _read(text: str) -> Setting:
     key, equals, value = text.partition("=")
     try:
         node: Node = tomllib.loads(f"{key} = 0")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         node = {}
     path: list[str] = []
     while isinstance(node, dict) and len(node) == 1:
         name, node = next(iter(node.items()))
         path.append(name)
-    if not equals or not path or node != 0:
-        raise RecipeError(f"--set takes key=value, such as learner.learning_rate=1e-3; it was given {text!r}.")
+    if not equals or not path or node != 0 or len(path) > _DEEPEST:
+        raise RecipeError(f"--set takes key=value, such as learner.learning_rate=1e-3; it was given {_cut(text)!r}.")
     return Setting(text=text, path=tuple(path), value=value.strip())
 
 
@@ -109,6 +114,10 @@ def _value(config: type[BaseModel], setting: Setting) -> Node:
         found: Tree = tomllib.loads(f"value = {setting.value}")
     except tomllib.TOMLDecodeError:
         found = {}
+    except (ValueError, RecursionError) as error:  # TOML, but too many digits or brackets to be read
+        raise RecipeError(
+            f"--set {_cut(setting.text)}: the value cannot be read: its number is too long or its lists lie too deep."
+        ) from error
     if len(found) == 1:
         value = found["value"]
         is_text = bool(choices) and all(c is str or isinstance(next(iter(get_args(c)), None), str) for c in choices)
@@ -131,7 +140,9 @@ def _child(
             node[name] = _unwritten(config, path)
         child = node[name]
     if not isinstance(child, dict | list):
-        raise RecipeError(f"--set {setting.text}: {'.'.join(path)} is a value, not a section; it has no keys below it.")
+        raise RecipeError(
+            f"--set {_cut(setting.text)}: {'.'.join(path)} is a value, not a section; it has no keys below it."
+        )
     return child, name
 
 
@@ -152,6 +163,10 @@ def _place(items: list[Node], part: str, setting: Setting) -> int:
         return int(part)
     known = ", ".join(name for name in names if name)
     raise RecipeError(
-        f"--set {setting.text}: there is no item {part!r}; choose {known + ', or ' if known else ''}a place from 0 to "
-        f"{len(items) - 1}."
+        f"--set {_cut(setting.text)}: there is no item {part!r}; choose {known + ', or ' if known else ''}a place "
+        f"from 0 to {len(items) - 1}."
     )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -26,7 +26,7 @@ class RunConfig(StrictConfig):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
     title: str = ""
     seed: int = Field(default=0, ge=0, lt=2**53)
-    steps: int = Field(default=60, ge=1)
+    steps: int = Field(default=60, ge=1, le=10_000_000)
     """Steps (batches) of the RL stage."""
     evidence_label: Literal["D", "C", "I", "U"] = "I"
     """Of the values written in this recipe that `labels` does not name: D disclosed by its source, C confirmed in a
@@ -46,19 +46,19 @@ class LearnerConfig(StrictConfig):
 
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the forward and backward; weights and optimizer stay float32."""
-    learning_rate: float = Field(default=1e-3, gt=0)
+    learning_rate: float = Field(default=1e-3, gt=0, le=10)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    warmup_updates: int = Field(default=0, ge=0)
+    warmup_updates: int = Field(default=0, ge=0, le=10_000_000)
     adam_beta1: float = Field(default=0.9, ge=0, lt=1)
     adam_beta2: float = Field(default=0.95, ge=0, lt=1)
-    adam_epsilon: float = Field(default=1e-8, gt=0)
-    weight_decay: float = Field(default=0.0, ge=0)
+    adam_epsilon: float = Field(default=1e-8, gt=0, le=1)
+    weight_decay: float = Field(default=0.0, ge=0, le=10)
     max_grad_norm: float = Field(default=1.0, gt=0)
-    micro_batch_tokens: int = Field(default=8192, ge=1)
+    micro_batch_tokens: int = Field(default=8192, ge=1, le=100_000_000)
     """Token budget of one forward and backward."""
-    num_minibatches: int = Field(default=1, ge=1)
+    num_minibatches: int = Field(default=1, ge=1, le=65536)
     """Optimizer steps a batch is cut into."""
-    num_epochs: int = Field(default=1, ge=1)
+    num_epochs: int = Field(default=1, ge=1, le=1000)
     """Passes over a batch."""
 
 
@@ -67,12 +67,12 @@ class SupervisedStageConfig(StrictConfig):
 
     kind: Literal["supervised"] = "supervised"
     name: str = "warm_start"
-    steps: int = Field(default=200, ge=1)
-    batch_size: int = Field(default=64, ge=1)
+    steps: int = Field(default=200, ge=1, le=10_000_000)
+    batch_size: int = Field(default=64, ge=1, le=65536)
     """Demonstrations a step."""
-    learning_rate: float = Field(default=2e-3, gt=0)
+    learning_rate: float = Field(default=2e-3, gt=0, le=10)
     schedule: Literal["constant", "linear", "cosine"] = "linear"
-    warmup_updates: int = Field(default=10, ge=0)
+    warmup_updates: int = Field(default=10, ge=0, le=10_000_000)
 
     @model_validator(mode="after")
     def _is_longer_than_its_warmup(self) -> "SupervisedStageConfig":
@@ -99,15 +99,15 @@ class RuntimeConfig(StrictConfig):
 
     max_lag: int = Field(default=0, ge=0)
     """Steps that a trained token may be old. 0: synchronous."""
-    concurrency: int = Field(default=64, ge=1)
+    concurrency: int = Field(default=64, ge=1, le=65536)
     """Episodes that run at once."""
-    checkpoint_every: int = Field(default=1, ge=1)
+    checkpoint_every: int = Field(default=1, ge=1, le=10_000_000)
     """Steps; at most this many are lost by a crash."""
-    keep_checkpoints: int = Field(default=2, ge=1)
+    keep_checkpoints: int = Field(default=2, ge=1, le=10_000_000)
     """The newest ones that are kept, beside the first of each stage."""
-    keep_every: int = Field(default=20, ge=0)
+    keep_every: int = Field(default=20, ge=0, le=10_000_000)
     """Steps; checkpoints at multiples of it are kept too. 0: none."""
-    threads: int = Field(default=2, ge=1)
+    threads: int = Field(default=2, ge=1, le=1024)
     """Of torch, for engine and learner, which take turns; recorded."""
 
     @field_validator("max_lag")
@@ -121,17 +121,17 @@ class RuntimeConfig(StrictConfig):
 class EvaluationConfig(StrictConfig):
     """The held-out protocol, frozen before the run."""
 
-    every: int = Field(default=20, ge=1)
+    every: int = Field(default=20, ge=1, le=10_000_000)
     """Steps of the RL stage between evaluations."""
-    tasks: int = Field(default=200, ge=1)
+    tasks: int = Field(default=200, ge=1, le=10_000_000)
     """Held-out tasks; the first so many of the split."""
-    samples: int = Field(default=2, ge=1)
+    samples: int = Field(default=2, ge=1, le=65536)
     """Attempts at each."""
-    temperature: float = Field(default=1.0, ge=0)
+    temperature: float = Field(default=1.0, ge=0, le=100)
     top_p: float = Field(default=1.0, gt=0, le=1)
     level: float = Field(default=0.95, gt=0, lt=1)
     """Of the intervals."""
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**53)
     """Goes into the protocol's digest, which seeds its episodes."""
 
 

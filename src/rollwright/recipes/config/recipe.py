@@ -11,8 +11,8 @@ from rollwright.recipes.config.learning import (
     RuntimeConfig,
     StageConfig,
 )
-from rollwright.recipes.config.model import ModelConfig
-from rollwright.recipes.config.objective import ObjectiveConfig
+from rollwright.recipes.config.model import FreshModelConfig, ModelConfig
+from rollwright.recipes.config.objective import ObjectiveConfig, ReinforceConfig
 from rollwright.recipes.config.sampling import EngineConfig, RolloutConfig
 from rollwright.recipes.config.strict import StrictConfig
 from rollwright.recipes.config.tasks import TasksConfig
@@ -61,4 +61,19 @@ class RecipeConfig(StrictConfig):
             )
         if self.engine.mode == "deterministic" and self.engine.dtype != "float32":
             raise ValueError("engine.mode 'deterministic' holds in float32; choose mode 'fast' for bfloat16")
+        if has_rl and self.rollout.group_size == 1 and not isinstance(self.objective, ReinforceConfig):
+            raise ValueError(
+                f"objective {self.objective.kind!r} compares the attempts of a group, and rollout.group_size is 1; "
+                "give at least 2, or choose objective 'reinforce'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _model_holds_the_contexts(self) -> "RecipeConfig":
+        model, engine = self.model, self.engine
+        if isinstance(model, FreshModelConfig) and model.max_context_tokens < engine.max_context_tokens:
+            raise ValueError(
+                f"engine.max_context_tokens {engine.max_context_tokens} is more than model.max_context_tokens "
+                f"{model.max_context_tokens}, the positions that the model has; lower the one or raise the other"
+            )
         return self

@@ -16,29 +16,29 @@ class EngineConfig(StrictConfig):
     mode: Literal["deterministic", "fast"] = "deterministic"
     """deterministic: an episode gives the same tokens whatever else is in the batch."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    num_slots: int = Field(default=64, ge=1)
+    num_slots: int = Field(default=64, ge=1, le=65536)
     """Contexts held at once."""
-    max_context_tokens: int = Field(default=512, ge=16)
+    max_context_tokens: int = Field(default=512, ge=16, le=100_000_000)
 
 
 class RolloutConfig(StrictConfig):
     """How a batch of episodes is made."""
 
-    batch_size: int = Field(default=64, ge=1)
+    batch_size: int = Field(default=64, ge=1, le=65536)
     """Episodes a step, a multiple of `group_size`."""
-    group_size: int = Field(default=8, ge=1)
+    group_size: int = Field(default=8, ge=1, le=65536)
     """Attempts at one task."""
-    temperature: float = Field(default=1.0, gt=0)
+    temperature: float = Field(default=1.0, gt=0, le=100)
     top_p: float = Field(default=1.0, gt=0, le=1)
     top_k: int = Field(default=0, ge=0)
     min_p: float = Field(default=0.0, ge=0, lt=1)
-    max_turns: int = Field(default=4, ge=1)
-    max_turn_tokens: int = Field(default=64, ge=1)
-    max_episode_tokens: int = Field(default=256, ge=1)
+    max_turns: int = Field(default=4, ge=1, le=1_000_000)
+    max_turn_tokens: int = Field(default=64, ge=1, le=100_000_000)
+    max_episode_tokens: int = Field(default=256, ge=1, le=100_000_000)
     """Tokens that the policy may sample in one episode."""
-    wall_clock_s: float = Field(default=600.0, gt=0)
+    wall_clock_s: float = Field(default=600.0, gt=0, le=10_000_000)
     """A guard against what hangs; in the deterministic mode it is an infrastructure failure."""
-    max_attempts: int = Field(default=3, ge=1)
+    max_attempts: int = Field(default=3, ge=1, le=1000)
     """Tries at a slot whose episode failed by no fault of the policy."""
     incomplete_groups: Literal["train", "filter"] = "train"
     """What becomes of a group in which a slot failed for good: train what came, or filter the group."""

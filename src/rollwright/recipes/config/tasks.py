@@ -19,21 +19,21 @@ class ArithmeticTasksConfig(StrictConfig):
     """Three slices: the tool is not needed, it is needed, and it returns an error."""
 
     kind: Literal["arithmetic"] = "arithmetic"
-    easy: float = Field(default=0.2, ge=0)
+    easy: float = Field(default=0.2, ge=0, le=1_000_000)
     """Share of tasks that the model can do alone."""
-    hard: float = Field(default=0.65, ge=0)
+    hard: float = Field(default=0.65, ge=0, le=1_000_000)
     """Share of tasks where the tool is needed."""
-    error: float = Field(default=0.15, ge=0)
+    error: float = Field(default=0.15, ge=0, le=1_000_000)
     """Share of tasks where the tool answers with an error."""
-    num_train: int = Field(default=4000, ge=1)
-    num_held_out: int = Field(default=400, ge=1)
+    num_train: int = Field(default=4000, ge=1, le=10_000_000)
+    num_held_out: int = Field(default=400, ge=1, le=10_000_000)
 
 
 class GeneratorConfig(StrictConfig):
     """One generator of reasoning-gym."""
 
     name: str
-    weight: float = Field(default=1.0, gt=0)
+    weight: float = Field(default=1.0, gt=0, le=1_000_000)
     parameters: dict[str, int | float | str | bool | list[int] | list[float] | list[str]] = {}
 
 
@@ -42,8 +42,8 @@ class ReasoningGymTasksConfig(StrictConfig):
 
     kind: Literal["reasoning_gym"] = "reasoning_gym"
     generators: tuple[GeneratorConfig, ...] = Field(min_length=1)
-    num_train: int = Field(default=4000, ge=1)
-    num_held_out: int = Field(default=400, ge=1)
+    num_train: int = Field(default=4000, ge=1, le=10_000_000)
+    num_held_out: int = Field(default=400, ge=1, le=10_000_000)
 
 
 class JsonlTasksConfig(StrictConfig):

@@ -28,8 +28,8 @@ class ToolEnvironmentConfig(StrictConfig):
     """`calculator`, or `package.module:function` of typed Python functions."""
     system_prompt: str = ""
     """Empty: no system turn, unless the model's template adds one."""
-    max_calls: int = Field(default=4, ge=0)
-    max_result_characters: int = Field(default=200, ge=16)
+    max_calls: int = Field(default=4, ge=0, le=1_000_000)
+    max_result_characters: int = Field(default=200, ge=16, le=10_000_000)
     tool_share: float = Field(default=0.4, ge=0, le=1)
     """Share of demonstrations that call the tool; the others answer directly."""
 
@@ -69,7 +69,7 @@ class MathVerifierConfig(_Weighted):
     """The answer is mathematically equal to the gold one (math-verify, in processes that can be killed)."""
 
     kind: Literal["math"] = "math"
-    timeout_s: float = Field(default=5.0, gt=0)
+    timeout_s: float = Field(default=5.0, gt=0, le=100_000)
 
 
 class FormatVerifierConfig(_Weighted):
