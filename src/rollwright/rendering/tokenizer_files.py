@@ -66,4 +66,5 @@ def load_tokenizer(origin: Path) -> PreTrainedTokenizerBase:
 def read_vocabulary(folder: Path) -> Vocabulary:
     """The size and the special ids of a tokenizer folder."""
     tokenizer = load_tokenizer(folder)
-    return Vocabulary(size=len(tokenizer), end_id=tokenizer.eos_token_id, pad_id=tokenizer.pad_token_id)
+    end_id, pad_id = cast(int | None, tokenizer.eos_token_id), cast(int | None, tokenizer.pad_token_id)
+    return Vocabulary(size=len(tokenizer), end_id=end_id, pad_id=pad_id)

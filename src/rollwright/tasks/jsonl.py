@@ -136,7 +136,7 @@ def _check_text(payload: Payload) -> None:
         payload.canonical().encode()
     except UnicodeEncodeError as error:
         raise TaskError(
-            f"a text holds half of a surrogate pair, \\u{ord(error.object[error.start]):04x}, which UTF-8 cannot write; "
+            f"a text holds half of a surrogate pair, \\u{ord(error.object[error.start]):04x}, which is no text; "
             "write both halves or the character itself"
         ) from error
 
