@@ -12,6 +12,7 @@ from typing import Literal, TypedDict, cast
 
 from rollwright.record import EnvironmentBrokenError, Episode, ToolCall, ToolRequest, ToolResult, digest
 from rollwright.rendering import CallSite, MalformedCall, ParsedCall
+from rollwright.rollout.borders import GIVING_UP, describe, is_cancelled, read_result
 from rollwright.rollout.clock import Clock
 from rollwright.rollout.spec import Limits
 
@@ -99,6 +100,10 @@ class CallBook:
                 result = await self._result(episode, asked, site, remaining_s)
             except Exception as error:  # noqa: BLE001 - raised again when its neighbours have settled
                 broken = error
+            except GIVING_UP as error:
+                if is_cancelled():
+                    raise
+                broken = EnvironmentBrokenError(f"tool {site.tool} gave up: {describe(error)}")
         row = ToolCall(
             call_id=asked.call_id,
             asked_in=asked.place.segment,
@@ -133,7 +138,7 @@ class CallBook:
         try:
             async with timeout:
                 request = ToolRequest(call_id=asked.call_id, tool=call.tool, arguments=call.arguments)
-                result = await episode.call(request)
+                result = read_result(await episode.call(request))
         except TimeoutError:
             if not timeout.expired():
                 raise
@@ -198,7 +203,9 @@ class _Answer:
 def _text_of(site: CallSite, result: ToolResult | None, broken: Exception | None) -> str:
     if isinstance(site, MalformedCall):
         return site.reason
-    return f"{type(broken).__name__}: {broken}" if result is None else result.text
+    if result is not None:
+        return result.text
+    return "" if broken is None else describe(broken)
 
 
 def _status_of(result: ToolResult | None, site: CallSite) -> CallStatus:

@@ -6,8 +6,9 @@
 
 Turns that are opened together are sampled together; their calls and actions reach the environment in order of opening,
 so nothing depends on which engine was faster. It waits on engines (until the request's deadline) and on the environment
-(until the wall clock's limit). Every end is a trajectory: limits by their reason, accidents as infrastructure failures
-with their cause. Whatever happens, each request is ended and each session released.
+(until the wall clock's limit), and reads all that the environment gives at its border. Every end is a trajectory: limits
+by their reason, accidents as infrastructure failures with their cause. Whatever happens, each request is ended and each
+session released.
 """
 
 import asyncio
@@ -30,17 +31,25 @@ from rollwright.record import (
     Verdict,
 )
 from rollwright.rendering import ParsedTurn, Renderer
+from rollwright.rollout.borders import (
+    GIVING_UP,
+    describe,
+    is_cancelled,
+    read_artifacts,
+    read_face,
+    read_step,
+    read_tools,
+    storable,
+)
 from rollwright.rollout.calls import CallBook, CallPlace
 from rollwright.rollout.clock import Clock
 from rollwright.rollout.endings import LEAST_WAIT_S, EpisodeEndedError, Timekeeper
 from rollwright.rollout.sampling import SampledTurn, sample_turn
 from rollwright.rollout.scene import Actor, Scene
 from rollwright.rollout.spec import EpisodeSpec, Interruption
+from rollwright.rollout.stay import GRACE_S, Stay, owed
 
 __all__ = ["run_episode"]
-
-GRACE_S = 10.0
-"""How long after its deadline an engine may still answer."""
 
 
 async def run_episode(
@@ -92,12 +101,13 @@ class _Driver:
         self._spec = spec
         self._engines = engines
         self._environment = environment
+        self._face = read_face(environment)
         self._renderer = renderer
         self._clock = clock
         self._interruption = interruption
         self._time = Timekeeper(clock, spec.limits)
-        self._calls = CallBook(spec.trajectory_id, spec.limits, clock, environment.revision)
-        self._scene = Scene(spec, renderer, environment.actors, self._calls)
+        self._calls = CallBook(spec.trajectory_id, spec.limits, clock, self._face.revision)
+        self._scene = Scene(spec, renderer, self._face.actors, self._calls)
         self._sessions: dict[str, Engine] = {}
         self._artifacts: Mapping[str, bytes] = {}
         self._rewards: list[Verdict] = []
@@ -115,19 +125,27 @@ class _Driver:
 
     async def _settle(self) -> tuple[TerminalReason, str | None]:
         """Whatever the episode runs into becomes a reason."""
-        name = self._environment.name
+        name = self._face.name
         try:
-            async with self._environment.open(self._spec.task, seed=self._spec.reset_seed) as episode:
+            if self._face.fault is not None:
+                raise EnvironmentBrokenError(self._face.fault)
+            opened = self._environment.open(self._spec.task, seed=self._spec.reset_seed)
+            async with Stay(opened, self._time) as episode:
                 reason, cause = await self._until_end(episode)
                 if reason.is_trainable:
-                    self._artifacts = await self._time.within(episode.artifacts(), GRACE_S, f"the artifacts of {name}")
+                    left = await owed(episode.artifacts(), GRACE_S, "leaving its artifacts")
+                    self._artifacts = read_artifacts(left)
             return reason, cause
         except EpisodeEndedError as error:
             return error.reason, error.cause
         except EnvironmentBrokenError as error:
             return TerminalReason.INFRASTRUCTURE_FAILURE, f"environment {name} broke: {error}"
         except Exception as error:  # noqa: BLE001 - the loop that turns a failed rollout into a record
-            return TerminalReason.INFRASTRUCTURE_FAILURE, f"environment {name} failed: {type(error).__name__}: {error}"
+            return TerminalReason.INFRASTRUCTURE_FAILURE, f"environment {name} failed: {describe(error)}"
+        except GIVING_UP as error:
+            if is_cancelled():
+                raise
+            return TerminalReason.INFRASTRUCTURE_FAILURE, f"environment {name} gave up: {describe(error)}"
 
     async def _until_end(self, episode: Episode) -> tuple[TerminalReason, str | None]:
         try:
@@ -137,8 +155,9 @@ class _Driver:
 
     async def _live(self, episode: Episode) -> TerminalReason:
         """Observe, generate, parse, act, until something ends it."""
-        self._scene.tools = episode.tools
-        result = await self._time.within(episode.begin(), self._time.remaining_s(), "the environment's beginning")
+        self._scene.tools = read_tools(episode.tools)
+        begun = await self._time.within(episode.begin(), self._time.remaining_s(), "the environment's beginning")
+        result = read_step(begun)
         self._initial_state_hash = next((o.state_hash for o in result.observations if o.state_hash is not None), None)
         if result.rewards:
             raise EnvironmentBrokenError("it paid a reward before any turn was taken")
@@ -249,7 +268,8 @@ class _Driver:
             calls=actor.results,
             parse_error=parsed.parse_error,
         )
-        result = await self._time.within(episode.step(action), self._time.remaining_s(), "the environment's step")
+        taken = await self._time.within(episode.step(action), self._time.remaining_s(), "the environment's step")
+        result = read_step(taken)
         self._tools_s += self._clock.monotonic() - started
         self._rewards += [self._verdict(reward, asked_in) for reward in result.rewards]
         return result
@@ -257,8 +277,8 @@ class _Driver:
     def _verdict(self, reward: NamedValue, segment: int) -> Verdict:
         return Verdict(
             trajectory_id=self._spec.trajectory_id,
-            verifier=f"{self._environment.name}/{reward.name}",
-            revision=self._environment.revision,
+            verifier=f"{self._face.name}/{reward.name}",
+            revision=self._face.revision,
             scope="turn",
             outcome=reward.value,
             components=(reward,),
@@ -290,8 +310,8 @@ class _Driver:
             slot=spec.slot,
             attempt=spec.attempt,
             task=spec.task,
-            environment=self._environment.name,
-            environment_revision=self._environment.revision,
+            environment=self._face.name,
+            environment_revision=self._face.revision,
             sandbox_profile=spec.sandbox_profile,
             reset_seed=spec.reset_seed,
             initial_state_hash=self._initial_state_hash,
@@ -300,7 +320,7 @@ class _Driver:
             parent_trajectory_id=spec.parent_trajectory_id,
             terminal_reason=reason,
             failure_class=failure,
-            failure_cause=cause,
+            failure_cause=None if cause is None else storable(cause),
             segments=tuple(self._scene.segments),
             tool_calls=self._calls.rows,
             artifacts=self._artifacts,
