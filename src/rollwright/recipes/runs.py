@@ -37,7 +37,7 @@ from rollwright.recipes.build.world import build_world
 from rollwright.recipes.config.learning import SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
-from rollwright.recipes.resolve import Resolved, recipe_toml, resolve_text
+from rollwright.recipes.resolve import Resolved, recipe_from_tree, recipe_toml, resolve_text
 from rollwright.record import Engine
 from rollwright.runtime.checkpoints import read_progress
 from rollwright.runtime.collecting import collect_only
@@ -293,10 +293,12 @@ def _restore(parts: LoopParts, learner: StagedLearner, progress: Progress, folde
 
 
 def _asked(recipe: RecipeConfig, order: EvaluationOrder) -> RecipeConfig:
-    """The recipe with the protocol that `eval` was asked for."""
+    """The recipe with the protocol that `eval` was asked for, within the bounds of every recipe."""
     asked = {"tasks": order.tasks, "samples": order.samples, "temperature": order.temperature}
     update = {key: value for key, value in asked.items() if value is not None}
-    return recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update=update)})
+    tree = recipe.model_dump(mode="json", exclude_none=True)
+    tree["evaluation"] |= update
+    return recipe_from_tree(tree)
 
 
 def _started(
