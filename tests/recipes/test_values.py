@@ -70,8 +70,8 @@ def test_numbers_are_numbers_and_text_stays_text():
 def test_a_wrong_type_names_key_value_type_file_and_line():
     text = SMALL + '\n[learner]\nweight_decay = 0.1\nlearning_rate = "1e-3"\n'
     line = text.splitlines().index('learning_rate = "1e-3"') + 1
-    expected = f'learner.learning_rate takes a number above 0 and at most 10; "1e-3" was given (line {line} of file small.toml).'
-    assert refusal(text=text) == expected
+    expected = 'learner.learning_rate takes a number above 0 and at most 10; "1e-3" was given '
+    assert refusal(text=text) == f"{expected}(line {line} of file small.toml)."
 
 
 @pytest.mark.parametrize(
