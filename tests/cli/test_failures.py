@@ -43,3 +43,11 @@ def test_the_first_error_of_a_group_is_said():
 @pytest.mark.parametrize("bug", [AssertionError("ours"), KeyError("x"), TypeError("x"), ValueError("not of a room")])
 def test_a_bug_is_not_dressed_as_a_failure(bug):
     assert failure_of(bug) is None
+
+
+@pytest.mark.parametrize("command", ["eval", "query", "recipe"])
+def test_a_stopped_command_that_trains_nothing_speaks_of_no_resuming(command):
+    failure = failure_of(KeyboardInterrupt(), command)
+    assert failure is not None
+    assert failure.exit_code == STOPPED
+    assert "resume" not in failure.sentence

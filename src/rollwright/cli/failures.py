@@ -15,6 +15,13 @@ FAILED = 1
 ASKED_WRONGLY = 2
 STOPPED = 130
 
+_GOES_ON = "stopped at once; every step that was saved is kept, and `rollwright resume RUN` goes on from it."
+_STOPPED_SENTENCES = {
+    "train": _GOES_ON,
+    "resume": _GOES_ON,
+    "eval": "stopped at once; an evaluation that did not finish adds nothing to the run.",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
@@ -25,20 +32,22 @@ class Failure:
     exit_code: int
 
 
-def failure_of(error: BaseException) -> Failure | None:
-    """What to say of an error; None for our own bugs, which keep their traceback."""
+def failure_of(error: BaseException, command: str = "train") -> Failure | None:
+    """What to say of an error; None for our own bugs, which keep their traceback.
+
+    Args:
+        error: what a command ended with.
+        command: its name; decides what can be done after a stop.
+    """
     if isinstance(error, BaseExceptionGroup):
-        return failure_of(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+        return failure_of(cast("BaseExceptionGroup[BaseException]", error).exceptions[0], command)
     match error:
         case typer.TyperException():
             message = error.format_message()
             hint = f"{message.rstrip('.')}; --help behind the command says what it takes." if message else ""
             return Failure(sentence=hint, exit_code=error.exit_code if message else 0)
         case KeyboardInterrupt() | asyncio.CancelledError():
-            sentence = (
-                "stopped at once; every step that was saved is kept, and `rollwright resume RUN` goes on from it."
-            )
-            return Failure(sentence=sentence, exit_code=STOPPED)
+            return Failure(sentence=_STOPPED_SENTENCES.get(command, "stopped at once."), exit_code=STOPPED)
         case RunStoppedError():
             return Failure(sentence=str(error), exit_code=STOPPED)
         case RecipeError():

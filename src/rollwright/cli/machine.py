@@ -12,7 +12,13 @@ __all__ = ["print_json"]
 
 def print_json(record: Mapping[str, object]) -> None:
     """One object, one line; what JSON has no word for (NaN, bytes, dates) is text."""
-    sys.stdout.write(json.dumps(_plain(record), ensure_ascii=False, allow_nan=False) + "\n")
+    plain = _plain(record)
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:  # JSON can spell every character in ASCII
+        text = json.dumps(plain, allow_nan=False)
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 

@@ -7,12 +7,11 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from rollwright.cli.failures import STOPPED, Failure, failure_of
+from rollwright.cli.failures import FAILED, STOPPED, Failure, failure_of
 from rollwright.cli.looking import query, recipe_list, recipe_show
 from rollwright.cli.machine import print_json
+from rollwright.cli.output import finish_output, open_output, say_aside
 from rollwright.cli.training import evaluate, resume, train
 
 __all__ = ["main", "make_app", "run_command"]
@@ -20,7 +19,8 @@ __all__ = ["main", "make_app", "run_command"]
 
 def main() -> None:
     """Run the command that the process was started with."""
-    sys.exit(run_command(sys.argv[1:]))
+    open_output()
+    sys.exit(finish_output(run_command(sys.argv[1:])))
 
 
 def run_command(arguments: Sequence[str]) -> int:
@@ -32,17 +32,20 @@ def run_command(arguments: Sequence[str]) -> int:
     Returns:
         The exit code: 0 done, 1 failed, 2 asked wrongly, 130 stopped.
     """
+    command = next((word for word in arguments if not word.startswith("-")), "")
     try:
         code = make_app()(args=list(arguments) or ["--help"], prog_name="rollwright", standalone_mode=False)
+    except BrokenPipeError:
+        return FAILED  # The reader, such as `head`, has all that it wanted.
     except (Exception, KeyboardInterrupt, asyncio.CancelledError) as error:  # noqa: BLE001 - here errors become sentences
-        failure = failure_of(error)
+        failure = failure_of(error, command)
         if failure is None:
             if "--json" in arguments:
                 print_json({"error": f"a bug in rollwright: {type(error).__name__}: {error}", "exit_code": 1})
             raise
         return _say(failure, arguments)
     if code == STOPPED:
-        return _say(failure_of(KeyboardInterrupt()), arguments)
+        return _say(failure_of(KeyboardInterrupt(), command), arguments)
     return int(code or 0)
 
 
@@ -94,9 +97,13 @@ def _rollwright(
 def _say(failure: Failure | None, arguments: Sequence[str]) -> int:
     """Tell a machine or a person; a shown help needs no more words."""
     assert failure is not None, "stopping is a failure that can be said"
-    if failure.sentence and "--json" in arguments:
-        print_json({"error": failure.sentence, "exit_code": failure.exit_code})
-    elif failure.sentence:
-        line = Text.assemble(("rollwright: ", "red"), failure.sentence)
-        Console(stderr=True).print(line, highlight=False, soft_wrap=True)
+    if not failure.sentence:
+        return failure.exit_code
+    if "--json" in arguments:
+        try:
+            print_json({"error": failure.sentence, "exit_code": failure.exit_code})
+        except OSError:  # what cannot be written there is said to the person
+            say_aside(failure.sentence)
+    else:
+        say_aside(failure.sentence)
     return failure.exit_code
