@@ -216,6 +216,8 @@ class Difference:
     now: str
     is_condition: bool
     """True for a condition of the deterministic promise: code, configuration, model bytes, packages, machine."""
+    is_refused: bool
+    """True where the run would hold two experiments: another environment, verifier, task list, recipe or protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,17 @@ class _Version:
 _ADAPTER = TypeAdapter(Manifest)
 _VERSION = TypeAdapter(_Version)
 _OF_THE_OCCASION = ("run.run_id", "run.created_at", "machine.memory_bytes", "machine.num_cores")
+_OF_THE_EXPERIMENT = (
+    "environment.name",
+    "environment.revision",
+    "reward.rule",
+    "reward.verifier_revisions",
+    "data.prompt_sources",
+    "evaluation.protocol_sha256",
+    "run.config_sha256",
+    "model.tokenizer_revision",
+    "model.chat_template_sha256",
+)
 _CONDITIONS = (
     "run.code_commit",
     "run.config_sha256",
@@ -286,6 +299,7 @@ def manifest_differences(stored: Manifest, now: Manifest) -> tuple[Difference, .
             stored=before.get(path, "absent"),
             now=after.get(path, "absent"),
             is_condition=path.startswith(_CONDITIONS),
+            is_refused=path.startswith(_OF_THE_EXPERIMENT),
         )
         for path in sorted(before.keys() | after.keys())
         if before.get(path) != after.get(path) and path not in _OF_THE_OCCASION

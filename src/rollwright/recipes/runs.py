@@ -17,8 +17,15 @@ from rollwright.evidence import (
     RunFolder,
     StoredRun,
     content_hash,
+    manifest_differences,
 )
-from rollwright.recipes.build.identity import Identity, compare_conditions, event_now, manifest_of
+from rollwright.recipes.build.identity import (
+    Identity,
+    compare_conditions,
+    event_now,
+    manifest_of,
+    refuse_other_experiment,
+)
 from rollwright.recipes.build.learner import StagedLearner
 from rollwright.recipes.build.model import build_tokenizer
 from rollwright.recipes.build.session import (
@@ -148,6 +155,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
         for reason in foundation.renderer.report.reasons:
             observer.warned(f"chat template: {reason}")
         if order.is_rollouts_only:
+            folder.record_event(event_now(_ROLLOUTS_ONLY, "records episodes and learns nothing"))
             collect = partial(collect_only, evaluation_groups=len(foundation.protocol.tasks))
             return _finish(foundation, loop_order, stack, _Start(checkpoint=None, progress=None), collect)
         return _finish(foundation, loop_order, stack, _Start(checkpoint=None, progress=None), None)
@@ -162,10 +170,7 @@ def resume_run(path: Path, observer: Observer) -> TrainResult:
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder.open(path, "write"))
         resolved = resolve_text(folder.recipe_toml, origin=f"run {path.name}")
-        choice = folder.newest_checkpoint()
-        for refused in choice.refused:
-            observer.warned(f"checkpoint {refused.name} does not count: {refused.reason}")
-        chosen = choice.chosen
+        chosen = _checkpoint_to_resume(folder, observer)
         progress = None if chosen is None else read_progress(chosen)
         world = build_world(resolved.recipe)
         stack.callback(world.verifiers.close)
@@ -203,6 +208,28 @@ def resume_run(path: Path, observer: Observer) -> TrainResult:
         return _finish(foundation, order, stack, _Start(checkpoint=chosen, progress=progress), None)
 
 
+def _checkpoint_to_resume(folder: RunFolder, observer: Observer) -> Checkpoint | None:
+    """The newest checkpoint that counts; None where the run had not come to its first.
+
+    Raises:
+        RecipeError: where resuming would throw away what the folder holds.
+    """
+    if any(event.kind == _ROLLOUTS_ONLY for event in folder.events()):
+        raise RecipeError(
+            f"{folder.path} only recorded episodes; learn from them by `rollwright train --from {folder.path}`."
+        )
+    choice = folder.newest_checkpoint()
+    for refused in choice.refused:
+        observer.warned(f"checkpoint {refused.name} does not count: {refused.reason}")
+    finished = max((c.step for c in folder.commits if c.kind == "step"), default=0)
+    if choice.chosen is None and finished > 0:
+        raise RecipeError(
+            f"{folder.path} holds {finished} finished steps and no checkpoint that counts; going on would do them all "
+            "again. Put its `checkpoints` folder back, or learn from its episodes by `rollwright train --from`."
+        )
+    return choice.chosen
+
+
 def evaluate_run(order: EvaluationOrder, observer: Observer) -> Evaluation:
     """Evaluate a checkpoint on held-out tasks and commit the result to the run.
 
@@ -212,10 +239,21 @@ def evaluate_run(order: EvaluationOrder, observer: Observer) -> Evaluation:
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder.open(order.run, "write"))
         checkpoint = checkpoint_at(folder, order.step)
-        recipe = _asked(resolve_text(folder.recipe_toml, origin=f"run {order.run.name}").recipe, order)
+        resolved = resolve_text(folder.recipe_toml, origin=f"run {order.run.name}")
+        recipe = _asked(resolved.recipe, order)
         world = build_world(recipe)
         stack.callback(world.verifiers.close)
         foundation = lay_foundation(recipe, world, folder.tokenizer, lambda: weights_of(checkpoint))
+        now = manifest_of(resolved, foundation, folder.tokenizer, Identity.of(folder.manifest))
+        asked_otherwise = recipe != resolved.recipe
+        refuse_other_experiment(
+            folder,
+            [
+                d
+                for d in manifest_differences(folder.manifest, now)
+                if not (asked_otherwise and d.path.startswith("evaluation."))
+            ],
+        )
         observer.run_started(_started(foundation, folder, checkpoint.step, None))
 
         async def go() -> Evaluation:
@@ -243,6 +281,8 @@ def stored_recipe(run: Path, settings: Sequence[str]) -> Resolved:
     return resolve_text(folder.recipe_toml, origin=f"run {run.name}", settings=settings)
 
 
+_ROLLOUTS_ONLY = "rollouts_only"
+"""The event of a run that records and does not learn."""
 _SOURCE = "source"
 """The event that names the stored run that this one learns from."""
 
@@ -320,12 +360,21 @@ def _started(
 
 def _source_of(folder: RunFolder) -> StoredRun | None:
     """The stored run that this one learns from, where it is one."""
+    due = folder.manifest.run.source_run_id
+    if due is None:
+        return None
     paths = [event.fields["path"] for event in folder.events() if event.kind == _SOURCE]
     if not paths:
-        return None
+        raise RecipeError(
+            f"{folder.path} learns from the stored run {due} and was ended before it noted where that is; delete the "
+            "folder and give `rollwright train --from` again."
+        )
     if not Path(paths[0]).is_dir():
         raise RecipeError(f"{folder.path} learns from the stored run {paths[0]}, which is not there; put it back.")
-    return StoredRun(Path(paths[0]))
+    source = StoredRun(Path(paths[0]))
+    if source.folder.manifest.run.run_id != due:
+        raise RecipeError(f"{paths[0]} is not the run {due} that {folder.path} learns from; put that one back.")
+    return source
 
 
 def _free_folder(recipe: RecipeConfig) -> Path:

@@ -1,13 +1,15 @@
 """Which run this is, and whether it goes on under the conditions that it began with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rollwright.evidence import Event, Manifest, RunFolder, StoredRun, manifest_differences
+from rollwright.evidence import Difference, Event, Manifest, RunFolder, StoredRun, manifest_differences
 from rollwright.recipes.build.manifest import ManifestFacts, build_manifest
 from rollwright.recipes.build.session import Foundation
+from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.resolve import Resolved
 from rollwright.record import digest
 from rollwright.runtime.observers import Observer
@@ -15,7 +17,7 @@ from rollwright.runtime.observers import Observer
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["Identity", "compare_conditions", "event_now", "manifest_of"]
+__all__ = ["Identity", "compare_conditions", "event_now", "manifest_of", "refuse_other_experiment"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +80,33 @@ def manifest_of(resolved: Resolved, foundation: Foundation, tokenizer: Path, ide
 
 
 def compare_conditions(folder: RunFolder, now: Manifest, observer: Observer) -> None:
-    """Say what a resumed run no longer shares with the one that began; a broken condition ends the promise."""
-    broken = [d for d in manifest_differences(folder.manifest, now) if d.is_condition]
+    """Refuse what would make one run hold two experiments; say what else it no longer shares with its beginning.
+
+    Raises:
+        RecipeError: when environment, verifiers, tasks, recipe, tokenizer or protocol are others now.
+    """
+    differences = manifest_differences(folder.manifest, now)
+    refuse_other_experiment(folder, differences)
+    broken = [d for d in differences if d.is_condition]
     if broken:
         text = "; ".join(f"{d.path} was {d.stored} and is {d.now}" for d in broken[:5])
         observer.warned(f"the run goes on under other conditions, so the deterministic promise ends: {text}")
         folder.record_event(event_now("promise_ended", text))
+
+
+def refuse_other_experiment(folder: RunFolder, differences: Sequence[Difference]) -> None:
+    """Refuse to add to a run what was made by another environment, verifier, task list, recipe or tokenizer.
+
+    Raises:
+        RecipeError: naming what differs.
+    """
+    other = [d for d in differences if d.is_refused]
+    if other:
+        text = "; ".join(f"{d.path} was {d.stored} and is {d.now}" for d in other[:3])
+        raise RecipeError(
+            f"{folder.path} is another experiment than what is here now: {text}. Put back what it began with, or start "
+            "a new run."
+        )
 
 
 def event_now(kind: str, text: str, *, step: int | None = None, path: str | None = None) -> Event:

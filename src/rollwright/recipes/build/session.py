@@ -15,7 +15,7 @@ from rollwright.recipes.build.episodes import Episodes
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
 from rollwright.recipes.build.stages import StageParts, build_stages
 from rollwright.recipes.build.stored import StoredBatches
-from rollwright.recipes.build.world import World, build_protocol, tool_schemas
+from rollwright.recipes.build.world import World, build_protocol, first_opening
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.record import Engine
 from rollwright.rendering import Renderer, load_renderer
@@ -85,7 +85,11 @@ def lay_foundation(
 
     set_threads(recipe.runtime.threads)
     renderer = load_renderer(tokenizer)
-    revision = renderer.revision(asyncio.run(tool_schemas(world)))
+    opening = asyncio.run(first_opening(world))
+    revision = renderer.revision(opening.tools)
+    if opening.messages:
+        # A template that refuses such a conversation says so here, not in the first episode of a run.
+        renderer.open(opening.messages, opening.tools)
     return Foundation(
         recipe=recipe,
         world=world,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rollwright.evidence import Checkpoint, RunFolder, StoredRun
+from rollwright.evidence import Checkpoint, RunFolder, StoredRun, verify_checkpoint
 from rollwright.recipes.build.model import ModelSource, build_model
 from rollwright.recipes.build.world import World
 from rollwright.recipes.config.recipe import RecipeConfig
@@ -43,15 +43,19 @@ def checkpoint_at(folder: RunFolder, step: int | None) -> Checkpoint:
     """The checkpoint of a step; None is the newest that counts.
 
     Raises:
-        RecipeError: when there is none, naming those that there are.
+        RecipeError: when there is none or its bytes were altered, naming those that there are.
     """
     found = [c for c in folder.checkpoints() if isinstance(c, Checkpoint)]
     if step is None:
         newest = folder.newest_checkpoint().chosen
-        if newest is not None:
-            return newest
+        if newest is None:
+            raise RecipeError(f"{folder.path} has no checkpoint that counts; `rollwright resume` makes the first one.")
+        return newest
     for checkpoint in found:
         if checkpoint.step == step:
+            fault = verify_checkpoint(checkpoint)
+            if fault is not None:
+                raise RecipeError(f"checkpoint {fault.name} of {folder.path} does not count: {fault.reason}.")
             return checkpoint
     steps = ", ".join(str(c.step) for c in found) or "none"
     raise RecipeError(f"{folder.path} has no checkpoint of step {step}; it has {steps}.")

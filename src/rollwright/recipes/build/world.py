@@ -1,5 +1,7 @@
 """Everything that a run stands on before a token is drawn: tasks, environment, verifiers, rendering, protocol."""
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rollwright.evaluation import EvaluationProtocol
@@ -7,10 +9,14 @@ from rollwright.recipes.build.environment import build_environment
 from rollwright.recipes.build.tasks import build_mixture
 from rollwright.recipes.build.verifiers import BuiltVerifiers, answer_form, build_verifiers
 from rollwright.recipes.config.recipe import RecipeConfig
-from rollwright.record import Environment, Sampling
+from rollwright.recipes.errors import RecipeError
+from rollwright.record import Environment, Message, Sampling
 from rollwright.tasks import Mixture
 
-__all__ = ["World", "build_protocol", "build_world", "tool_schemas"]
+__all__ = ["Opening", "World", "build_protocol", "build_world", "first_opening"]
+
+_OPENING_S = 60.0
+"""How long an environment may take to open once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +63,30 @@ def build_protocol(recipe: RecipeConfig, world: World, rendering_revision: str) 
     )
 
 
-async def tool_schemas(world: World) -> dict[str, str]:
-    """The tools of an episode, as the first held-out or training task opens it; they are fixed for an environment."""
-    stratum = world.mixture.strata[0]
-    async with world.environment.open(stratum.train[0], seed=0) as episode:
-        return dict(episode.tools)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What an episode begins with."""
+
+    tools: Mapping[str, str]
+    messages: tuple[Message, ...]
+
+
+async def first_opening(world: World) -> Opening:
+    """What the first training task opens with; the tools are fixed for an environment.
+
+    Raises:
+        RecipeError: when the environment does not open.
+    """
+    task = world.mixture.strata[0].train[0]
+    try:
+        async with asyncio.timeout(_OPENING_S), world.environment.open(task, seed=0) as episode:
+            began = await episode.begin()
+            return Opening(
+                tools=dict(episode.tools),
+                messages=began.observations[0].messages if began.observations else (),
+            )
+    except Exception as error:  # noqa: BLE001 - an environment from outside may raise anything
+        raise RecipeError(
+            f"environment {world.environment.name} does not open task {task.task_id}: {type(error).__name__}: {error}. "
+            "Mend it before a run is made."
+        ) from error
