@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from typing import Literal
 
@@ -195,6 +196,65 @@ def test_a_coroutine_tool_that_hangs_is_answered_with_timeout() -> None:
     (result,) = answered(environment, ("hang", "{}"))
     assert (result.status, result.text) == ("timeout", "error: no answer within 0.02 seconds")
     assert was_cancelled == [True]
+
+
+def test_a_plain_tool_that_blocks_holds_up_nothing_but_its_own_call() -> None:
+    release = threading.Event()
+
+    def block() -> str:
+        """Wait."""
+        release.wait(30)
+        return "late"
+
+    async def scenario() -> tuple[list[str], int]:
+        environment = ToolEnvironment(tools=[tool_of(block)], limits=ToolLimits(calls=9, call_timeout_s=0.1))
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.005)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick(), name="tick")
+        async with environment.open(task(), seed=0) as episode:
+            asked = [ToolRequest(call_id=str(at), tool="block", arguments="{}") for at in range(8)]
+            results = await asyncio.gather(*[episode.call(request) for request in asked])
+            with pytest.raises(EnvironmentBrokenError, match="have not come back"):
+                await episode.call(asked[0])
+        ticking.cancel()
+        return [result.status for result in results], ticks
+
+    statuses, ticks = asyncio.run(scenario())
+    release.set()
+    assert statuses == ["timeout"] * 8 and ticks >= 3
+
+
+@pytest.mark.parametrize("error", [SystemExit(2), KeyboardInterrupt(), StopIteration(), KeyError("bug")])
+def test_a_plain_tool_that_gives_up_breaks_its_episode_alone(error: BaseException) -> None:
+    def leave() -> str:
+        """Leave."""
+        raise error
+
+    with pytest.raises(EnvironmentBrokenError, match="tool leave failed"):
+        answered(ToolEnvironment(tools=[tool_of(leave)]), ("leave", "{}"))
+
+
+def test_a_quick_tool_runs_in_the_loop_and_is_a_plain_function() -> None:
+    def here() -> str:
+        """Say where."""
+        return threading.current_thread().name
+
+    async def later() -> str:
+        """Wait."""
+        return "later"
+
+    own = threading.current_thread().name
+    for is_quick in (True, False):
+        (result,) = answered(ToolEnvironment(tools=[tool_of(here, is_quick=is_quick)]), ("here", "{}"))
+        assert (result.text == own) is is_quick
+    with pytest.raises(EnvironmentSetupError, match="plain function"):
+        tool_of(later, is_quick=True)
 
 
 def test_calls_of_one_turn_run_at_once_and_one_failure_leaves_the_others_alone() -> None:

@@ -28,4 +28,4 @@ def calculator_tool() -> Tool:
         "bits": bounds.bits,
         "exponent": bounds.exponent,
     }
-    return tool_of(calculator, settings=settings)
+    return tool_of(calculator, settings=settings, is_quick=True)

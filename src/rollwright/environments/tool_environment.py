@@ -5,12 +5,14 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import cast
 
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
 from rollwright.environments.errors import EnvironmentSetupError, ToolError
 from rollwright.environments.schemas import ArgumentError, Arguments, read_arguments
+from rollwright.environments.tool_threads import ToolThreads
 from rollwright.environments.tools import Tool, clean_text, cut_text
 from rollwright.record import (
     Action,
@@ -43,7 +45,7 @@ class ToolLimits:
     """Longer results are cut, with a mark."""
     argument_characters: int = 2000
     call_timeout_s: float = 10.0
-    """Of a coroutine tool; a plain function bounds itself."""
+    """Of one call; a tool that is declared quick bounds itself."""
 
     def __post_init__(self) -> None:
         """Refuse limits that let nothing through."""
@@ -125,6 +127,7 @@ class ToolEnvironment:
         self._system_prompt = system_prompt
         self._demonstrate = demonstrate
         self._artifacts = artifacts
+        self._threads = ToolThreads()
         self._schemas = MappingProxyType({tool.name: tool.schema.text() for tool in tools})
         if len(self._tools) != len(tools):
             raise EnvironmentSetupError(f"two tools have one name: {sorted(tool.name for tool in tools)}")
@@ -190,6 +193,7 @@ class ToolEnvironment:
             limits=self._limits,
             opening=_opening(task, self._system_prompt),
             artifacts=self._artifacts,
+            threads=self._threads,
             state=state,
         )
 
@@ -205,6 +209,7 @@ class ToolEpisode:
         limits: ToolLimits,
         opening: tuple[Message, ...],
         artifacts: ArtifactFn,
+        threads: ToolThreads,
         state: _State,
     ) -> None:
         self._tools = tools
@@ -212,6 +217,7 @@ class ToolEpisode:
         self._limits = limits
         self._opening = opening
         self._artifacts = artifacts
+        self._threads = threads
         self._state = state
 
     @property
@@ -284,17 +290,24 @@ class ToolEpisode:
 
     async def _run(self, tool: Tool, arguments: Arguments) -> tuple[str, str]:
         try:
-            given = tool.function(**arguments)
-            if inspect.isawaitable(given):
-                async with asyncio.timeout(self._limits.call_timeout_s):
-                    given = cast("object", await given)
-            return "ok", str(given)
+            return "ok", str(await self._given(tool, arguments))
         except ToolError as error:
             return "tool_error", f"error: {error}"
         except TimeoutError:
             return "timeout", f"error: no answer within {self._limits.call_timeout_s:g} seconds"
         except Exception as error:  # noqa: BLE001 - the one place where a tool's own failure becomes a record
             raise EnvironmentBrokenError(f"tool {tool.name} failed: {type(error).__name__}: {error}") from error
+
+    async def _given(self, tool: Tool, arguments: Arguments) -> object:
+        """Run a tool where it may take its time: in a thread, unless it is a coroutine or declared quick."""
+        if tool.is_quick:
+            return tool.function(**arguments)
+        async with asyncio.timeout(self._limits.call_timeout_s):
+            if inspect.iscoroutinefunction(tool.function):
+                given: object = tool.function(**arguments)
+            else:
+                given = await self._threads.run(partial(tool.function, **arguments), tool.name)
+            return cast("object", await given) if inspect.isawaitable(given) else given
 
 
 def _opening(task: Task, system_prompt: str) -> tuple[Message, ...]:

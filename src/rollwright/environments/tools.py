@@ -23,6 +23,8 @@ class Tool:
     schema: FunctionSchema
     revision: str
     """A digest of its schema and its source."""
+    is_quick: bool = False
+    """Whether it is a plain function that may run in the event loop."""
 
     @property
     def name(self) -> str:
@@ -30,21 +32,28 @@ class Tool:
         return self.schema.name
 
 
-def tool_of(function: ToolFunction, *, settings: Mapping[str, float | str] | None = None) -> Tool:
+def tool_of(
+    function: ToolFunction, *, settings: Mapping[str, float | str] | None = None, is_quick: bool = False
+) -> Tool:
     """Make a tool of a typed function with a Google docstring.
 
-    A plain function runs in the event loop: it must bound its own time. A coroutine function is given the
-    environment's deadline and may be cancelled at it. Either raises `ToolError` with what the policy should read;
-    anything else that it raises is the environment's own failure and ends the episode without a reward.
+    A tool is given the environment's deadline. At it a coroutine function is cancelled; a plain function runs in a
+    thread of its own, beside other calls of it, and is left behind there. Either raises `ToolError` with what the
+    policy should read; anything else that it raises is the environment's own failure and ends the episode without a
+    reward.
 
     Args:
         function: gives text, or a value whose `str` is shown.
         settings: what else decides its behavior; part of the revision.
+        is_quick: of a plain function that bounds its own time to well below a millisecond: it runs in the event loop,
+            without a deadline and without the cost of a thread.
 
     Raises:
-        EnvironmentSetupError: for a function without types, docstring or readable source.
+        EnvironmentSetupError: for a function without types, docstring or readable source, or a quick coroutine.
     """
     schema = schema_of(function)
+    if is_quick and inspect.iscoroutinefunction(function):
+        raise EnvironmentSetupError(f"tool {schema.name} is a coroutine; only a plain function can be declared quick")
     try:
         source = inspect.getsource(function)
     except (OSError, TypeError) as error:
@@ -52,7 +61,9 @@ def tool_of(function: ToolFunction, *, settings: Mapping[str, float | str] | Non
             f"tool {schema.name}: its source cannot be read, so its revision is unknown; define it in a file"
         ) from error
     named = dict(cast("Mapping[str, float | str]", settings or {}))
-    return Tool(function=function, schema=schema, revision=digest([schema.text(), source, named])[:16])
+    return Tool(
+        function=function, schema=schema, revision=digest([schema.text(), source, named])[:16], is_quick=is_quick
+    )
 
 
 def clean_text(text: str) -> str:

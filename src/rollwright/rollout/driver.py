@@ -6,9 +6,9 @@
 
 Turns that are opened together are sampled together; their calls and actions reach the environment in order of opening,
 so nothing depends on which engine was faster. It waits on engines (until the request's deadline) and on the environment
-(until the wall clock's limit), and reads all that the environment gives at its border. Every end is a trajectory: limits
-by their reason, accidents as infrastructure failures with their cause. Whatever happens, each request is ended and each
-session released.
+(until the wall clock's limit), and reads all that the environment gives at its border. Every end is a trajectory:
+limits by their reason, accidents as infrastructure failures with their cause. Whatever happens, each request is ended
+and each session released.
 """
 
 import asyncio
