@@ -195,3 +195,13 @@ def test_token_ids_outside_the_vocabulary_are_refused():
         await engine.close()
 
     asyncio.run(run())
+
+
+def test_code_of_a_model_folder_is_never_run_and_never_asked_about(tmp_path, capfd):
+    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    own = '{"model_type": "own", "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}}'
+    (tmp_path / "config.json").write_text(own)
+    with pytest.raises(UnsupportedModelError, match="Python code of its own, which is never run"):
+        load_engine(tmp_path, EmbeddedSettings(), lambda manifest: {})
+    assert not (tmp_path / "ran").exists()
+    assert capfd.readouterr().out == ""

@@ -124,6 +124,10 @@ def load_engine(
             use_safetensors=True,
         )
     except Exception as error:  # noqa: BLE001 - a malformed folder raises whatever stood in the way
+        if "trust_remote_code" in str(error):
+            raise UnsupportedModelError(
+                f"the model in {folder} needs Python code of its own, which is never run. {_what_runs()}"
+            ) from error
         raise UnsupportedModelError(f"no causal LM of `transformers` in {folder}: {error}. {_what_runs()}") from error
     return open_engine(model, settings, read, decode_text)
 
