@@ -187,3 +187,10 @@ def test_a_recipe_file_names_the_line_of_what_is_wrong(say: Say, tmp_path: Path)
     assert code == 2
     assert f"line {place + 1}" in sentence
     assert "group_size" in sentence
+
+
+@pytest.mark.parametrize("temperature", ["inf", "1e9"])
+def test_an_evaluation_at_no_temperature_is_refused(say: Say, finished: Finished, temperature: str) -> None:
+    code, sentence = say("eval", finished.path, "--temperature", temperature)
+    assert code == 2
+    assert "evaluation.temperature takes a number of at least 0 and at most 100" in sentence
