@@ -54,3 +54,10 @@ def test_a_terminal_of_ascii_shows_what_it_can(run):
     table = command("query", run, WIDE, stdout=subprocess.PIPE, env=environment)
     assert (lines.returncode, table.returncode, table.stderr) == (0, 0, "")
     assert "q ? ? ?" in table.stdout
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_output_is_nowhere_to_write_and_no_failure(closed):
+    words = f"{sys.executable} -m rollwright recipe list --json {closed}"
+    ended = subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

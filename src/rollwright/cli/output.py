@@ -4,6 +4,7 @@ import io
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -14,8 +15,11 @@ __all__ = ["finish_output", "open_output", "say_aside"]
 
 
 def open_output() -> None:
-    """Let a character that the terminal's encoding lacks be shown as another."""
-    for stream in (sys.stdout, sys.stderr):
+    """Show a character that the encoding lacks as another, and write to nowhere where a stream is closed."""
+    for name in ("stdout", "stderr"):
+        stream: object = getattr(sys, name)
+        if stream is None:  # so Python says that the process was started with it closed
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
