@@ -308,6 +308,38 @@ def test_leftovers_of_a_kill_are_removed_on_opening_for_writing(tmp_path):
     assert check(path).findings == ()
 
 
+@pytest.mark.parametrize("mode", ["read", "write"])
+def test_a_missing_commit_is_named_and_its_shards_stay(tmp_path, mode):
+    path = written_run(tmp_path / "run")
+    (path / "commits/000002-step.json").unlink()
+    (path / "segments/000004.parquet").write_bytes(b"left by a kill")
+    before = everything(path)
+    with pytest.raises(EvidenceError, match="commit 2 is missing; restore it from a copy of the run"):
+        RunFolder.open(path, mode)
+    assert everything(path) == before
+
+
+def test_a_missing_commit_below_abandoned_ones_is_named(tmp_path):
+    path = written_run(tmp_path / "run", steps=4)
+    with RunFolder.open(path, "write") as folder:
+        folder.abandon_after(3)
+    (path / "commits/000003-step.json").unlink()
+    with pytest.raises(EvidenceError, match="commit 3 is missing"):
+        RunFolder.open(path, "write")
+
+
+def test_cleaning_spares_every_shard_up_to_the_last_commit(tmp_path):
+    """A commit file that was replaced by an older one of its number lists other shards; its own must stay."""
+    path = written_run(tmp_path / "run")
+    unlisted = path / "segments/000002-2.parquet"
+    unlisted.write_bytes(b"rows")
+    leftover = path / "segments/000004-2.parquet"
+    leftover.write_bytes(b"rows")
+    RunFolder.open(path, "write").close()
+    assert unlisted.exists()
+    assert not leftover.exists()
+
+
 @contextmanager
 def files_of_at_most(num_bytes: int):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -37,6 +37,8 @@ __all__ = [
 
 CommitKind = Literal["step", "evaluation", "score", "merge"]
 _NAME = re.compile(r"(\d{6,})-(step|evaluation|score|merge)\.json")
+_ABANDONED_NAME = re.compile(r"(\d{6,})-(step|evaluation|score|merge)(-\d+)?\.json")
+_SHARD_NAME = re.compile(r"(\d{6,})(-\d+)?\.parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +112,7 @@ def read_commits(root: Path) -> tuple[Commit, ...]:
     """All commits in order; the abandoned ones are not among them.
 
     Raises:
-        EvidenceError: when a commit file cannot be read.
+        EvidenceError: when a commit file cannot be read, or one is missing.
         SchemaVersionError: when it is of another schema.
     """
     found: list[Commit] = []
@@ -129,6 +131,7 @@ def read_commits(root: Path) -> tuple[Commit, ...]:
         raise EvidenceError(
             f"{root / 'commits'} has two commits of number {twice}; keep the one that belongs to the run."
         )
+    _assert_complete(root, numbers)
     return tuple(sorted(found, key=lambda c: c.number))
 
 
@@ -184,14 +187,35 @@ def abandon(root: Path, commits: tuple[Commit, ...]) -> None:
 
 
 def clean(root: Path) -> None:
-    """Remove what a killed writer left: temporary names, and shards that no commit, abandoned or not, lists."""
+    """Remove what a killed writer left: temporary names, and shards of a commit that never came to be.
+
+    Those are numbered above the last commit, and no commit, abandoned or not, lists them.
+
+    Raises:
+        EvidenceError: when a commit file cannot be read, or one is missing; then nothing is removed.
+    """
+    last = max((c.number for c in read_commits(root)), default=0)
     folders = [root, root / "commits", root / "blobs", *(root / t.name for t in STORED_TABLES)]
-    remove_partials(folders)
     kept = {root / s.path for path in (root / "commits").rglob("*.json") for s in _read(path).shards}
+    remove_partials(folders)
     for table in STORED_TABLES:
         for path in (root / table.name).glob("*.parquet"):
-            if path not in kept:
+            name = _SHARD_NAME.fullmatch(path.name)
+            if name is not None and int(name[1]) > last and path not in kept:
                 path.unlink()
+
+
+def _assert_complete(root: Path, numbers: Sequence[int]) -> None:
+    """Every number is taken once, and an abandoned commit keeps its file."""
+    # Looked at after the commits: one that is moved meanwhile is seen here.
+    names = (_ABANDONED_NAME.fullmatch(p.name) for p in (root / "commits" / "abandoned").glob("*.json"))
+    known = {*numbers, *(int(name[1]) for name in names if name is not None)}
+    missing = sorted(set(range(1, max(known, default=0))) - known)
+    if missing:
+        raise EvidenceError(
+            f"{root / 'commits'}: commit {missing[0]} is missing; restore it from a copy of the run. Its rows are "
+            "still in the folder, and nothing was removed."
+        )
 
 
 def _read(path: Path) -> Commit:

@@ -92,6 +92,7 @@ class RunFolder:
         Raises:
             NotARunError: when there is none.
             SchemaVersionError: when it is of another schema.
+            EvidenceError: when a commit is missing or cannot be read, or the manifest was edited.
             RunLockedError: when another process writes it.
         """
         content = _manifest_bytes(path)
@@ -100,11 +101,11 @@ class RunFolder:
             return cls(path, manifest, None)
         lock = lock_folder(path)
         try:
+            folder = cls(path, manifest, lock)
+            folder._assert_manifest_frozen(content)
             clean(path)
             clean_checkpoints(path)
             seal_events(path / "events.jsonl")
-            folder = cls(path, manifest, lock)
-            folder._assert_manifest_frozen(content)
         except BaseException:
             lock.release()
             raise
