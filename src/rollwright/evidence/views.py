@@ -94,7 +94,10 @@ def query(path: Path, sql: str, parameters: Mapping[str, object] | None = None) 
             answer = connection.execute(question, dict(parameters) if parameters else None)
             columns = tuple(str(column[0]) for column in answer.description or ())
             return QueryResult(columns=columns, rows=tuple(tuple(row) for row in answer.fetchall()))
-        except duckdb.InterruptException as error:
+        except (duckdb.InterruptException, RuntimeError) as error:
+            # Between two chunks of an answer the same stop comes as a plain RuntimeError.
+            if "interrupted" not in str(error).lower():
+                raise
             raise KeyboardInterrupt from error
 
 
