@@ -38,7 +38,7 @@ class OddEnvironment(FakeEnvironment):
 @dataclass
 class OddEpisode(FakeEpisode):
     async def artifacts(self):
-        return self.environment.artifacts
+        return self.environment.artifacts  # pyright: ignore[reportAttributeAccessIssue] - wrong on purpose
 
     def _next(self):
         step = self.environment.steps[self.taken]
@@ -71,7 +71,7 @@ def paid(value, name="r"):
         (paid(1e308), "finite"),
         (paid("1"), "finite"),
         (paid(None), "not a number"),
-        (paid(1.0, name=3), "name of a reward"),
+        (paid(1.0, name=3), "name of a reward"),  # pyright: ignore[reportArgumentType] - wrong on purpose
         (replace(END, rewards=(1.0,)), "NamedValue"),
         (replace(END, rewards=None), "rewards"),
         (replace(END, end="aborted"), "its end is 'aborted'"),
@@ -84,8 +84,8 @@ def paid(value, name="r"):
         (observe("x", state_hash=7), "state_hash is a int"),
         (observe("x", state_hash="\ud800"), "halves"),
         (observe(7), "a message is a int"),
-        (observe("x", actor=["agent"]), "actor"),
-        (StepResult(observations=(Observation(actor="agent", messages=("go",)),)), "Message"),
+        (observe("x", actor=["agent"]), "actor"),  # pyright: ignore[reportArgumentType] - wrong on purpose
+        (StepResult(observations=(Observation(actor="agent", messages=("go",)),)), "Message"),  # pyright: ignore[reportArgumentType] - wrong on purpose
     ],
 )
 @pytest.mark.parametrize("place", ["begin", "step"])
