@@ -55,3 +55,41 @@ def test_conditions_of_the_deterministic_promise_are_marked():
         "machine.threads.learner": True,
         "algorithm.0.max_policy_lag": False,
     }
+
+
+def test_what_makes_two_experiments_of_one_run_is_marked():
+    stored = manifest()
+    source = dataclasses.replace(stored.data.prompt_sources[0], revision="another")
+    now = manifest(
+        run=dataclasses.replace(stored.run, config_sha256="another", code_commit="another"),
+        model=dataclasses.replace(
+            stored.model, tokenizer_revision="another", chat_template_sha256="another", precision_train="another"
+        ),
+        data=dataclasses.replace(stored.data, prompt_sources=(source,)),
+        environment=dataclasses.replace(
+            stored.environment, name="another", revision="another", reset_seed_policy="another"
+        ),
+        reward=dataclasses.replace(stored.reward, rule="another", verifier_revisions={"another": "1"}),
+        evaluation=dataclasses.replace(stored.evaluation, protocol_sha256="another", harness_commit="another"),
+    )
+    found = manifest_differences(stored, now)
+    assert {d.path for d in found if d.is_refused} == {
+        "run.config_sha256",
+        "model.tokenizer_revision",
+        "model.chat_template_sha256",
+        "data.prompt_sources.0.revision",
+        "environment.name",
+        "environment.revision",
+        "reward.rule",
+        "reward.verifier_revisions.another",
+        *(f"reward.verifier_revisions.{name}" for name in stored.reward.verifier_revisions),
+        "evaluation.protocol_sha256",
+    }
+    assert {d.path for d in found if d.is_condition and not d.is_refused} == {
+        "run.code_commit",
+        "model.precision_train",
+    }
+    assert {d.path for d in found if not d.is_condition} == {
+        "environment.reset_seed_policy",
+        "evaluation.harness_commit",
+    }

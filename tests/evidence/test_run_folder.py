@@ -94,6 +94,7 @@ def test_a_second_writer_is_refused_with_one_sentence(tmp_path):
         )
         assert told.stdout.count("\n") == 1, told.stderr
         assert f"is being written by process {os.getpid()}" in told.stdout
+        assert "reading it by `rollwright query` works meanwhile" in told.stdout
         RunFolder.open(path).close()
     RunFolder.open(path, "write").close()
 
@@ -202,6 +203,27 @@ def test_a_damaged_shard_is_named_before_it_is_read(tmp_path, damage, said):
         with pytest.raises(ShardError, match=rf"segments/000002\.parquet {said}"):
             read()
     assert [f.place for f in check(path).findings] == ["segments/000002.parquet"]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["truncated", "missing"])
+def test_a_shard_that_is_not_whole_is_named_before_anything_is_written(tmp_path, is_there):
+    path = written_run(tmp_path / "run")
+    shard = path / "segments/000002.parquet"
+    content = shard.read_bytes()
+    shard.unlink()
+    if is_there:
+        shard.write_bytes(content[:-1])
+    (path / "segments/000004.parquet").write_bytes(b"left by a kill")
+    before = everything(path)
+    with pytest.raises(ShardError, match=r"segments/000002\.parquet (has|is missing).*commits/abandoned and resume"):
+        RunFolder.open(path, "write")
+    assert everything(path) == before
+    abandoned = path / "commits/abandoned"
+    abandoned.mkdir()
+    for name in ("000003-step.json", "000002-step.json"):
+        (path / "commits" / name).rename(abandoned / name)
+    with RunFolder.open(path, "write") as folder:
+        assert folder.next_commit == 2
 
 
 def test_seq_follows_group_slot_attempt_and_the_order_of_states_not_arrival(tmp_path):

@@ -40,7 +40,7 @@ def lock_folder(folder: Path) -> FolderLock:
         os.close(descriptor)
         raise RunLockedError(
             f"the run folder {folder} is being written by {holder or 'another process'}; two cannot write one run. "
-            "Wait for it to end or stop it; reading (query, report, view) works meanwhile."
+            "Wait for it to end or stop it; reading it by `rollwright query` works meanwhile."
         ) from None
     command = " ".join(Path(a).name if i == 0 else a for i, a in enumerate(sys.argv[:3]))
     os.ftruncate(descriptor, 0)

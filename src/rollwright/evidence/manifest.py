@@ -215,7 +215,8 @@ class Difference:
     stored: str
     now: str
     is_condition: bool
-    """True for a condition of the deterministic promise: code, configuration, model bytes, packages, machine."""
+    """True for a condition of the deterministic promise: code, configuration, model bytes, packages, machine;
+    and where `is_refused`."""
     is_refused: bool
     """True where the run would hold two experiments: another environment, verifier, task list, recipe or protocol."""
 
@@ -298,7 +299,7 @@ def manifest_differences(stored: Manifest, now: Manifest) -> tuple[Difference, .
             path=path,
             stored=before.get(path, "absent"),
             now=after.get(path, "absent"),
-            is_condition=path.startswith(_CONDITIONS),
+            is_condition=path.startswith((*_CONDITIONS, *_OF_THE_EXPERIMENT)),
             is_refused=path.startswith(_OF_THE_EXPERIMENT),
         )
         for path in sorted(before.keys() | after.keys())

@@ -36,7 +36,7 @@ from rollwright.evidence.manifest import (
     manifest_to_json,
     schema_version_of,
 )
-from rollwright.evidence.shards import file_sha256, read_shard
+from rollwright.evidence.shards import assert_whole, file_sha256, read_shard
 from rollwright.record.tables import STORED_TABLES, TASKS
 
 __all__ = ["GROUPS_PER_COMMIT", "Mode", "RunFolder"]
@@ -93,6 +93,7 @@ class RunFolder:
             NotARunError: when there is none.
             SchemaVersionError: when it is of another schema.
             EvidenceError: when a commit is missing or cannot be read, or the manifest was edited.
+            ShardError: when a committed file is missing or of another size; contents are compared on reading.
             RunLockedError: when another process writes it.
         """
         content = _manifest_bytes(path)
@@ -103,6 +104,7 @@ class RunFolder:
         try:
             folder = cls(path, manifest, lock)
             folder._assert_manifest_frozen(content)
+            folder._assert_shards_whole()
             clean(path)
             clean_checkpoints(path)
             seal_events(path / "events.jsonl")
@@ -263,6 +265,11 @@ class RunFolder:
     def _assert_writing(self) -> None:
         if self._lock is None:
             raise EvidenceError(f'{self.path} is open for reading; use RunFolder.open(path, "write").')
+
+    def _assert_shards_whole(self) -> None:
+        for commit in self._commits:
+            for shard in commit.shards:
+                assert_whole(self.path, shard)
 
     def _assert_manifest_frozen(self, content: bytes) -> None:
         sha256 = manifest_sha256(content)

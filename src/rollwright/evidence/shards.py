@@ -12,7 +12,12 @@ from rollwright.evidence.manifest import SCHEMA_VERSION
 from rollwright.record.columns import arrow_schema
 from rollwright.record.tables import DOUBLE, FLOAT, TEXT, ColumnType, ListOf, MapOf, Scalar, StructOf, Table
 
-__all__ = ["Shard", "assert_intact", "file_sha256", "parquet_bytes", "read_shard"]
+__all__ = ["Shard", "assert_intact", "assert_whole", "file_sha256", "parquet_bytes", "read_shard"]
+
+_WAY_OUT = (
+    "Restore it from a copy of the run, or move its commit and the later ones to commits/abandoned and resume from a "
+    "checkpoint before them."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,18 @@ def assert_intact(root: Path, shard: Shard) -> None:
     _compare(root, shard, path.stat().st_size, file_sha256(path))
 
 
+def assert_whole(root: Path, shard: Shard) -> None:
+    """Compare the size of a shard's file, which costs no reading.
+
+    Raises:
+        ShardError: when the file is missing or of another size.
+    """
+    path = root / shard.path
+    if not path.is_file():
+        raise _missing(root, shard)
+    _compare(root, shard, path.stat().st_size, shard.sha256)
+
+
 def file_sha256(path: Path) -> str:
     """sha256 of a file, read in pieces."""
     with path.open("rb") as file:
@@ -87,10 +104,7 @@ def _content(root: Path, shard: Shard) -> bytes:
 
 
 def _missing(root: Path, shard: Shard) -> ShardError:
-    return ShardError(
-        f"{root / shard.path} is missing: a commit lists it with {shard.num_rows} rows. Restore it from a copy of "
-        "the run, or resume from a checkpoint before its commit."
-    )
+    return ShardError(f"{root / shard.path} is missing: a commit lists it with {shard.num_rows} rows. {_WAY_OUT}")
 
 
 def _compare(root: Path, shard: Shard, num_bytes: int, sha256: str) -> None:
@@ -100,9 +114,7 @@ def _compare(root: Path, shard: Shard, num_bytes: int, sha256: str) -> None:
         what = f"was altered: its sha256 is {sha256[:12]}… where {shard.sha256[:12]}… was committed"
     else:
         return
-    raise ShardError(
-        f"{root / shard.path} {what}. Restore it from a copy of the run, or resume from a checkpoint before its commit."
-    )
+    raise ShardError(f"{root / shard.path} {what}. {_WAY_OUT}")
 
 
 def _leaves(path: str, of: ColumnType) -> list[tuple[str, Scalar]]:

@@ -8,9 +8,9 @@ from typing import Literal, assert_never
 
 import duckdb
 
-from rollwright.evidence.errors import QueryError, ShardError
+from rollwright.evidence.errors import QueryError
 from rollwright.evidence.run_folder import RunFolder
-from rollwright.evidence.shards import Shard, assert_intact
+from rollwright.evidence.shards import Shard, assert_intact, assert_whole
 from rollwright.record import EligibleRow
 from rollwright.record.tables import CONTRACT_TABLES, TASKS, Table, sql_type
 
@@ -147,9 +147,7 @@ def _verify(root: Path, shard: Shard, verification: Verification) -> None:
         case "digests":
             assert_intact(root, shard)
         case "sizes":
-            path = root / shard.path
-            if not path.is_file() or path.stat().st_size != shard.num_bytes:
-                raise ShardError(f"{path} is missing or truncated; restore it from a copy of the run.")
+            assert_whole(root, shard)
         case _:
             assert_never(verification)
 
