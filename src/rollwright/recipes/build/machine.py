@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rollwright.evidence.manifest import MachineSection
 
-__all__ = ["code_commit", "framework_versions", "machine_section"]
+__all__ = ["code_commit", "commit_of", "framework_versions", "machine_section"]
 
 _PACKAGES = (
     "rollwright",
@@ -28,10 +28,18 @@ _PACKAGES = (
 
 def code_commit() -> str:
     """The commit of the working tree that this package runs from, `-changed` where it differs; else its version."""
-    here = Path(__file__).resolve().parent
+    return commit_of(Path(__file__).resolve().parents[2])
+
+
+def commit_of(package: Path) -> str:
+    """The commit that a package's folder stands at, `-changed` where any of its tracked files differs.
+
+    Args:
+        package: a folder; outside of a repository the installed version is given.
+    """
     try:
-        commit = _git(here, "rev-parse", "HEAD")
-        changed = _git(here, "status", "--porcelain", "--untracked-files=no", "--", ".")
+        commit = _git(package, "rev-parse", "HEAD")
+        changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", ".")
     except (OSError, subprocess.SubprocessError):
         return f"rollwright {metadata.version('rollwright')}"
     return f"{commit}-changed" if changed else commit
