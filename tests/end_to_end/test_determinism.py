@@ -100,7 +100,7 @@ def test_a_run_killed_anywhere_is_the_same_run(undisturbed: Undisturbed, tmp_pat
 
 @pytest.mark.training
 def test_the_content_hash_of_a_run_is_kept_with_its_conditions(proofs: Proofs) -> None:
-    settings = ("run.steps=3", "stages.warm_start.steps=20", "evaluation.tasks=40")
+    settings = ("run.steps=3", "learner.warmup_updates=1", "stages.warm_start.steps=20", "evaluation.tasks=40")
     words = [RECIPE, *(word for setting in settings for word in ("--set", setting))]
     command = f"rollwright train {' '.join(words)}"
     figures = proofs.recorded(command, [0])
