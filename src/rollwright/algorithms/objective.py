@@ -9,10 +9,10 @@ about token t itself. Log-probabilities are nats.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from torch import Tensor
+from torch import Generator, Tensor
 
 __all__ = [
     "Controller",
@@ -30,6 +30,7 @@ __all__ = [
     "Surrogate",
     "SurrogateFn",
     "TokenStreams",
+    "UpdateStage",
     "WeightFn",
 ]
 
@@ -57,6 +58,8 @@ class TokenStreams:
     """(T,) each: current, previous, target."""
     entropy: Tensor | None = None
     """(T,) nats, full vocabulary at the temperature of the segment; may have a gradient."""
+    made: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
+    """(T,) each, by the name of the update stage that made it from all rows of the update."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,9 +85,11 @@ class CreditInputs:
     state_index: Tensor
     """(N,) int64; equal values started from equal environment states; -1 unknown."""
     logprobs: Mapping[str, Tensor]
-    """(N,) each."""
+    """(N,) nats each: behavior, proximal, reference, teacher, and what a credit names beside them."""
     values: Mapping[str, Tensor]
-    """predicted (N,), bootstrap (R,)."""
+    """predicted (N,), bootstrap (R,), and what a credit names beside them; `streams.py` has the table of names."""
+    keys: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
+    """(R,) int64 each: task, role, parent; what a comparison group may be made of beside the dispatch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -183,6 +188,20 @@ class Controller(Protocol):
         """All that is needed to go on."""
         ...
 
+    def restore(self, state: Mapping[str, float]) -> None:
+        """Go on from a state that `state` gave."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateStage:
+    """A stream that only the whole update can give: a selection, a batch mean. Made once, before the first gradient."""
+
+    name: str
+    """Its name in `TokenStreams.made`."""
+    make: Callable[[TokenStreams, Generator], Tensor]
+    """(T,) from all rows of the update with behavior and proximal; draws from the generator alone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regularizer:
@@ -213,3 +232,7 @@ class Objective:
     token without it is a non-finite one."""
     component: str = "policy_gradient"
     """Name of the main term in receipts; `nll` for supervised learning."""
+    stages: tuple[UpdateStage, ...] = ()
+    """Streams made on whole updates; they read proximal scores where `needs` has them."""
+    acts_without_advantage: bool = False
+    """True where rows of advantage 0 have a gradient all the same, such as in a regression on the advantage."""

@@ -1,13 +1,13 @@
 """Credit by what an episode still earns from a token on (M01)."""
 
 import torch
-from torch import Tensor
 
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.groups import UNSCORED, broadcast_to_tokens, rows_where
 from rollwright.algorithms.objective import Credit, CreditInputs
+from rollwright.algorithms.scans import discounted_sums
 
-__all__ = ["discounted_sums", "return_to_go"]
+__all__ = ["return_to_go"]
 
 
 def return_to_go(inputs: CreditInputs, *, discount: float = 1.0, baseline: float = 0.0) -> Credit:
@@ -24,6 +24,8 @@ def return_to_go(inputs: CreditInputs, *, discount: float = 1.0, baseline: float
     Returns:
         (N,) float64 in verifier units; an unscored row gets 0 and a reason.
     """
+    if not 0.0 <= discount <= 1.0:
+        raise ObjectiveError(f"the discount is {discount}; it lies between 0 and 1.")
     is_scored = ~inputs.rewards.isnan()
     offsets = inputs.row_offsets
     rewards = inputs.step_rewards.to(torch.float64).clone()
@@ -35,27 +37,3 @@ def return_to_go(inputs: CreditInputs, *, discount: float = 1.0, baseline: float
         value_targets=None,
         untrained=dict.fromkeys(rows_where(~is_scored), UNSCORED),
     )
-
-
-def discounted_sums(rewards: Tensor, row_offsets: Tensor, discount: float) -> Tensor:
-    """From each token on, the sum of its row's rewards, discounted by distance.
-
-    Args:
-        rewards: (N,) float64.
-        row_offsets: (R + 1,) int64 into them.
-        discount: γ in [0, 1].
-
-    Returns:
-        (N,) float64; rows do not meet.
-    """
-    if not 0.0 <= discount <= 1.0:
-        raise ObjectiveError(f"the discount is {discount}; it lies between 0 and 1.")
-    lengths = row_offsets.diff()
-    sums = torch.empty_like(rewards)
-    running = rewards.new_zeros(len(lengths))
-    for distance in range(int(lengths.max()) if len(lengths) else 0):
-        is_alive = lengths > distance
-        places = row_offsets[1:][is_alive] - 1 - distance
-        running[is_alive] = rewards[places] + discount * running[is_alive]
-        sums[places] = running[is_alive]
-    return sums

@@ -1,0 +1,49 @@
+"""Reductions over the rows of a packed stream, and back: without a loop over rows or tokens, with gradients.
+
+Every function takes (T,) values and (rows + 1,) int64 offsets; a padded [B, T] batch is the same with uniform offsets.
+"""
+
+import torch
+from torch import Tensor
+
+__all__ = ["row_of_tokens", "row_max", "row_mean", "row_min", "row_sum", "spread_rows"]
+
+
+def row_of_tokens(row_offsets: Tensor) -> Tensor:
+    """(T,) int64: the number of the row that each token stands in."""
+    lengths = row_offsets.diff()
+    return torch.arange(len(lengths), device=row_offsets.device).repeat_interleave(lengths)
+
+
+def row_sum(values: Tensor, row_offsets: Tensor) -> Tensor:
+    """(rows,) sum of each row's values; 0 for an empty row. Put 0 at masked tokens first."""
+    place = row_of_tokens(row_offsets)
+    return values.new_zeros(len(row_offsets) - 1).index_add(0, place, values)
+
+
+def row_mean(values: Tensor, mask: Tensor, row_offsets: Tensor) -> Tensor:
+    """(rows,) mean of each row's values over (T,) bool `mask`; 0 for a row without such a token."""
+    totals = row_sum(torch.where(mask, values, 0.0), row_offsets)
+    counts = row_sum(mask.to(values.dtype), row_offsets)
+    return totals / counts.clamp(min=1.0)
+
+
+def row_max(values: Tensor, mask: Tensor, row_offsets: Tensor) -> Tensor:
+    """(rows,) largest value of each row over the mask; -inf for a row without such a token."""
+    return _extreme(values, mask, row_offsets, "amax", -torch.inf)
+
+
+def row_min(values: Tensor, mask: Tensor, row_offsets: Tensor) -> Tensor:
+    """(rows,) smallest value of each row over the mask; inf for a row without such a token."""
+    return _extreme(values, mask, row_offsets, "amin", torch.inf)
+
+
+def spread_rows(per_row: Tensor, row_offsets: Tensor) -> Tensor:
+    """(T,) from (rows,): each row's value once a token, masked or not."""
+    return per_row.repeat_interleave(row_offsets.diff())
+
+
+def _extreme(values: Tensor, mask: Tensor, row_offsets: Tensor, which: str, empty: float) -> Tensor:
+    start = values.new_full((len(row_offsets) - 1,), empty)
+    place = row_of_tokens(row_offsets)[mask]
+    return start.scatter_reduce(0, place, values[mask], which, include_self=True)
