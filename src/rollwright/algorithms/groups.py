@@ -19,9 +19,11 @@ __all__ = [
     "broadcast_to_tokens",
     "count_groups",
     "credit_of_rows",
+    "episode_shares",
     "group_statistics",
     "places_of",
     "rows_where",
+    "totals_over",
 ]
 
 UNSCORED = "unscored"
@@ -69,10 +71,10 @@ def group_statistics(inputs: CreditInputs) -> GroupStatistics:
         raise ObjectiveError(f"rows {infinite} have infinite rewards; a reward is finite, or NaN where unscored.")
     known = torch.where(is_scored, rewards, 0.0)
     episode, group = places_of(inputs.episode_index), places_of(inputs.group_index)
-    share = _share_of_episode(is_scored, episode)
-    num_episodes = _total(share, group)
-    mean = _total(share * known, group) / num_episodes.clamp(min=1.0)
-    squares = _total(share * (known - mean).square(), group)
+    share = episode_shares(is_scored, episode)
+    num_episodes = totals_over(share, group)
+    mean = totals_over(share * known, group) / num_episodes.clamp(min=1.0)
+    squares = totals_over(share * (known - mean).square(), group)
     has_no_baseline = num_episodes < 1.5
     low, high = _extreme(rewards, group, is_scored, "amin"), _extreme(rewards, group, is_scored, "amax")
     is_level = high - low <= _EQUAL_REWARDS * torch.maximum(low.abs(), high.abs()).clamp(min=1.0)
@@ -133,14 +135,17 @@ def count_groups(index: Tensor) -> int:
     return int(places_of(index).max()) + 1 if len(index) else 0
 
 
-def _share_of_episode(is_scored: Tensor, episode: Tensor) -> Tensor:
-    """(R,) float64: 1 over the number of scored rows of the row's episode; 0 where unscored."""
-    scored = is_scored.to(torch.float64)
-    return scored / _total(scored, episode).clamp(min=1.0)
+def episode_shares(is_counted: Tensor, episode: Tensor) -> Tensor:
+    """(R,) float64 shares that add up to one over the counted rows of each episode; 0 where not counted.
+
+    `episode` (R,) int64 are places, as `places_of` gives them.
+    """
+    counted = is_counted.to(torch.float64)
+    return counted / totals_over(counted, episode).clamp(min=1.0)
 
 
-def _total(values: Tensor, place: Tensor) -> Tensor:
-    """(R,) float64: the sum of `values` over the rows of the same place."""
+def totals_over(values: Tensor, place: Tensor) -> Tensor:
+    """(R,) float64: the sum of (R,) `values` over the rows of the same (R,) int64 place."""
     return values.new_zeros(len(values)).index_add(0, place, values)[place]
 
 
