@@ -45,6 +45,7 @@ def row_lengths(inputs: CreditInputs, keep: Tensor | None) -> RowLengths:
         group_index=inputs.group_index,
         source_index=inputs.source_index,
         episode_index=inputs.episode_index,
+        rewards=inputs.rewards,
     )
 
 

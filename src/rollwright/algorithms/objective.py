@@ -10,7 +10,7 @@ about token t itself. Log-probabilities are nats.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 
@@ -23,6 +23,7 @@ __all__ = [
     "CreditInputs",
     "Keep",
     "KeepFn",
+    "Memory",
     "Objective",
     "RatioFn",
     "Regularizer",
@@ -136,6 +137,8 @@ class RowLengths:
     """(R,) int64"""
     episode_index: Tensor
     """(R,) int64"""
+    rewards: Tensor
+    """(R,) float64, NaN where unscored: for denominators of successful rows."""
 
 
 class WeightFn(Protocol):
@@ -173,15 +176,33 @@ SurrogateFn = Callable[[Tensor, TokenStreams], Surrogate]
 """Takes the ratio itself, not its log."""
 
 
+@runtime_checkable
 class Controller(Protocol):
-    """A coefficient that follows a metric; its state is checkpointed."""
+    """A coefficient that follows a metric; its state is checkpointed. `controllers_of` finds it in any part."""
 
     def observe(self, metrics: Mapping[str, float]) -> None:
-        """Take the metrics of an update that has happened."""
+        """Take the metrics of an update that has happened, by logged name; NaN where one was undefined."""
         ...
 
     def value(self) -> float:
         """The coefficient of the next update."""
+        ...
+
+    def state(self) -> Mapping[str, float]:
+        """All that is needed to go on."""
+        ...
+
+    def restore(self, state: Mapping[str, float]) -> None:
+        """Go on from a state that `state` gave."""
+        ...
+
+
+@runtime_checkable
+class Memory(Protocol):
+    """A part that remembers rows of earlier steps, such as a running baseline; its state is checkpointed."""
+
+    def advance(self, inputs: CreditInputs) -> None:
+        """Take in the rows of a step whose credit is made."""
         ...
 
     def state(self) -> Mapping[str, float]:
