@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from rollwright.statistics.errors import StatisticsError
 from rollwright.statistics.proportions import Interval, normal_quantile
+from rollwright.statistics.resampling import check_resamples, percentile_interval
 
 __all__ = [
     "bootstrap_interval",
     "cluster_standard_error",
     "clustered_interval",
+    "count_resamples",
     "exhaustive_bootstrap_interval",
     "task_means",
 ]
@@ -76,13 +78,12 @@ def bootstrap_interval(
     Returns:
         The interval, None below two tasks; quantile q is the order statistic ⌈q·resamples⌉.
     """
-    if resamples < 1000:
-        raise StatisticsError(f"{resamples} resamples are too few for a percentile; take at least 1000.")
+    check_resamples(resamples)
     if len(means) < 2:
         return None
     generator = np.random.default_rng(seed)
     drawn = np.array([means[generator.integers(0, len(means), len(means))].mean() for _ in range(resamples)])
-    return _percentiles(drawn, level, "task_bootstrap")
+    return percentile_interval(drawn, level=level, method="task_bootstrap")
 
 
 def exhaustive_bootstrap_interval(means: NDArray[np.float64], *, level: float = 0.95) -> Interval | None:
@@ -103,13 +104,9 @@ def exhaustive_bootstrap_interval(means: NDArray[np.float64], *, level: float = 
     totals = np.zeros(1, dtype=np.float64)
     for _ in range(count):
         totals = np.add.outer(totals, means).reshape(-1)
-    return _percentiles(totals / count, level, "exhaustive_task_bootstrap")
+    return percentile_interval(totals / count, level=level, method="exhaustive_task_bootstrap")
 
 
-def _percentiles(drawn: NDArray[np.float64], level: float, method: str) -> Interval:
-    normal_quantile(level)
-    ordered = np.sort(drawn)
-    low, high = ((1.0 - level) / 2.0, (1.0 + level) / 2.0)
-    # Rounding first: (1 + 0.9) / 2 · 1000 is 950.0000000000001 and must not become 951.
-    places = [max(0, math.ceil(round(q * len(ordered), 9)) - 1) for q in (low, high)]
-    return Interval(low=float(ordered[places[0]]), high=float(ordered[places[1]]), level=level, method=method)
+def count_resamples(num_tasks: int) -> int:
+    """How many resamples of so many tasks there are: tasks^tasks."""
+    return num_tasks**num_tasks

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rollwright.statistics.errors import StatisticsError
 
-__all__ = ["TaskMean", "avg_at_n", "mean_over_tasks", "pass_at_k", "pass_hat_k"]
+__all__ = ["TaskMean", "avg_at_n", "mean_over_tasks", "pass_at_k", "pass_at_k_of_rate", "pass_hat_k"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,23 @@ def pass_at_k(attempts: int, successes: int, k: int) -> float | None:
         return None
     # A product of k factors would round; the ratio of the two exact integers is rounded once.
     return 1.0 - math.comb(attempts - successes, k) / math.comb(attempts, k)
+
+
+def pass_at_k_of_rate(rate: float, k: int) -> float:
+    """1 − (1 − p)^k, where the success probability is known and attempts are independent.
+
+    Never with an estimated rate: the mean over samples of 1 − (1 − c/n)^k is below `pass_at_k`.
+
+    Args:
+        rate: p in [0, 1].
+        k: attempts that a user would make.
+
+    Returns:
+        In [0, 1].
+    """
+    if not 0.0 <= rate <= 1.0 or k < 1:
+        raise StatisticsError(f"success rate {rate} with k = {k}; a rate lies in [0, 1], and k is at least 1.")
+    return 1.0 if rate == 1.0 else -math.expm1(k * math.log1p(-rate))
 
 
 def pass_hat_k(attempts: int, successes: int, k: int) -> float | None:

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 from rollwright.statistics.errors import StatisticsError
 
-__all__ = ["Interval", "normal_quantile", "wilson_interval"]
+__all__ = ["Interval", "level_of", "normal_quantile", "wilson_interval"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +52,10 @@ def normal_quantile(level: float) -> float:
     if not 0.0 < level < 1.0:
         raise StatisticsError(f"the level is {level}; it lies between 0 and 1, such as 0.95.")
     return NormalDist().inv_cdf(0.5 + level / 2.0)
+
+
+def level_of(z: float) -> float:
+    """The level of a two-sided interval of z deviations: 0.95 at 1.96; what `normal_quantile` undoes."""
+    if not 0.0 < z < math.inf:
+        raise StatisticsError(f"z is {z}; it is above 0 and finite, such as 1.96.")
+    return math.erf(z / math.sqrt(2.0))
