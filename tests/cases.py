@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 TESTS = Path(__file__).parent
+METHODS = TESTS.parent / "src/rollwright/recipes/fixtures/methods.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ def method_fixture(fixture_id: str) -> MethodFixture:
     """The worked number with this id, such as "M04.a"."""
     found = _method_fixtures().get(fixture_id)
     if found is None:
-        raise KeyError(f"There is no fixture {fixture_id!r} in tests/fixtures/methods.json.")
+        raise KeyError(f"There is no fixture {fixture_id!r} in {METHODS.name}.")
     return found
 
 
@@ -79,7 +80,7 @@ def method_fixtures(method: str) -> list[MethodFixture]:
     """All worked numbers of a method such as "M04", in the order of the file; never empty."""
     found = [fixture for fixture in _method_fixtures().values() if fixture.method == method]
     if not found:
-        raise KeyError(f"There is no fixture of method {method!r} in tests/fixtures/methods.json.")
+        raise KeyError(f"There is no fixture of method {method!r} in {METHODS.name}.")
     return found
 
 
@@ -103,7 +104,7 @@ def _cases() -> dict[str, Case]:
 
 @cache
 def _method_fixtures() -> dict[str, MethodFixture]:
-    raw = json.loads((TESTS / "fixtures/methods.json").read_text(encoding="utf-8"))
+    raw = json.loads(METHODS.read_text(encoding="utf-8"))
     fixtures = [MethodFixture(**_plain(fields)) for fields in raw["fixtures"]]
     return {one.id: one for one in fixtures}
 

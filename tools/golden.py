@@ -1,4 +1,4 @@
-"""Compute the expected numbers of tests/fixtures again by `tools/reference.py` and print what differs.
+"""Compute the expected numbers of the shipped fixtures again by `tools/reference.py` and print what differs.
 
 python -m tools.golden
 """
@@ -14,7 +14,7 @@ from tools.reference import REFERENCES
 
 __all__ = ["differences", "main"]
 
-FIXTURES = Path(__file__).resolve().parents[1] / "tests/fixtures/methods.json"
+FIXTURES = Path(__file__).resolve().parents[1] / "src/rollwright/recipes/fixtures/methods.json"
 
 
 def differences(fixture: Mapping[str, Any]) -> list[str]:

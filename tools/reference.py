@@ -1,6 +1,6 @@
 """Worked numbers of methods by plain Python, written from the formulas alone: no tensors, nothing of ours.
 
-Each function takes the inputs of a fixture of `tests/fixtures/methods.json` and gives the values that it can say. An
+Each function takes the inputs of a fixture of `recipes/fixtures/methods.json` and gives the values that it can say. An
 engineer who adds a method adds its formula here, apart from the code that trains.
 """
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rollwright.cli.failures import FAILED, STOPPED, Failure, failure_of
+from rollwright.cli.fixtures import fixtures
 from rollwright.cli.looking import query, recipe_list, recipe_show
 from rollwright.cli.machine import print_json
 from rollwright.cli.output import finish_output, open_output, say_aside
@@ -63,6 +64,7 @@ def make_app() -> typer.Typer:
     app.command(name="resume")(resume)
     app.command(name="eval")(evaluate)
     app.command(name="query")(query)
+    app.command(name="fixtures")(fixtures)
     recipe = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look at the recipes that ship.")
     recipe.command(name="list")(recipe_list)
     recipe.command(name="show")(recipe_show)

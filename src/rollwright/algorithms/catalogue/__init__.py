@@ -1,1 +1,48 @@
 """The catalogue: every method with formula, source and place; every part of an objective with its formula."""
+
+import importlib
+
+from rollwright.algorithms.catalogue.entries import Fact, Method, Part, Role
+
+__all__ = ["FAMILIES", "METHODS", "PARTS", "Fact", "Method", "Part", "Role", "method_of", "part_of"]
+
+FAMILIES = (
+    "credit_groups",
+    "credit_values",
+    "corrections",
+    "denominators",
+    "surrogates",
+    "regularizers",
+    "sampling",
+    "staleness",
+    "rewards",
+    "evaluation",
+    "diagnostics",
+)
+
+
+def _collected() -> tuple[tuple[Method, ...], tuple[Part, ...]]:
+    methods: list[Method] = []
+    parts: list[Part] = []
+    for family in FAMILIES:
+        try:
+            module = importlib.import_module(f"rollwright.algorithms.catalogue.{family}")
+        except (ImportError, SyntaxError):  # TODO: families that are not written yet
+            continue
+        methods += module.METHODS
+        parts += module.PARTS
+    return tuple(sorted(methods, key=lambda one: int(one.id[1:]))), tuple(parts)
+
+
+METHODS, PARTS = _collected()
+"""In the order of their ids; in the order of the families."""
+
+
+def method_of(method: str) -> Method:
+    """The method with this id."""
+    return next(one for one in METHODS if one.id == method)
+
+
+def part_of(make: object) -> Part | None:
+    """The part that this function or class is; None where the catalogue has none."""
+    return next((one for one in PARTS if one.make is make), None)
