@@ -57,7 +57,7 @@ def clean_streams(streams: TokenStreams, reads: frozenset[str]) -> CleanStreams:
             logprobs={name: _under(mask, stream, name) for name, stream in read.items()},
             values={name: torch.where(mask, stream, 0.0) for name, stream in values.items()},
             entropy=None if streams.entropy is None else torch.where(mask, streams.entropy, 0.0),
-            made={name: torch.where(mask, stream.detach(), 0) for name, stream in streams.made.items()},
+            made={name: torch.where(mask, s.detach(), torch.zeros_like(s)) for name, s in streams.made.items()},
         ),
         non_finite=streams.action_mask & ~is_finite,
     )

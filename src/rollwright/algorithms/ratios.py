@@ -4,7 +4,7 @@
 uses current/behavior, which is both at once. Log-ratios are clamped to ±20 before exp: beyond it the gradient is 0.
 """
 
-from typing import Final
+from typing import Final, Literal
 
 import torch
 from torch import Tensor
@@ -12,9 +12,26 @@ from torch import Tensor
 from rollwright.algorithms.masking import stream_of
 from rollwright.algorithms.objective import TokenStreams
 
-__all__ = ["LOG_RATIO_BOUND", "bypass_ratio", "clamped_exp", "no_ratio", "staleness_ratio", "token_ratio"]
+__all__ = [
+    "LOG_RATIO_BOUND",
+    "Corrected",
+    "Over",
+    "bypass_ratio",
+    "clamped_exp",
+    "log_correction",
+    "log_update",
+    "no_ratio",
+    "staleness_ratio",
+    "token_ratio",
+]
 
 LOG_RATIO_BOUND: Final = 20.0
+
+Over = Literal["proximal", "behavior"]
+"""What current is divided by: proximal, the size of the update; behavior, staleness and mismatch as well."""
+
+Corrected = Literal["proximal", "current"]
+"""What is divided by behavior: proximal, known before the update; current, known only in it (bypass mode)."""
 
 
 def token_ratio(streams: TokenStreams) -> Tensor:
@@ -65,6 +82,16 @@ def staleness_ratio(streams: TokenStreams) -> Tensor:
         (T,) without gradient; 1 at masked tokens.
     """
     return clamped_exp((stream_of(streams, "proximal") - stream_of(streams, "behavior")).detach())
+
+
+def log_update(streams: TokenStreams, over: Over) -> Tensor:
+    """(T,) nats, current minus `over`, with the gradient of current; 0 at masked tokens of cleaned streams."""
+    return stream_of(streams, "current") - stream_of(streams, over)
+
+
+def log_correction(streams: TokenStreams, of: Corrected) -> Tensor:
+    """(T,) nats, `of` minus behavior, detached; 0 at masked tokens of cleaned streams."""
+    return (stream_of(streams, of) - stream_of(streams, "behavior")).detach()
 
 
 def clamped_exp(log_ratio: Tensor) -> Tensor:
