@@ -2,9 +2,9 @@
 
 import importlib
 
-from rollwright.algorithms.catalogue.entries import Fact, Method, Part, Role
+from rollwright.algorithms.catalogue.entries import Fact, FactWhen, Method, Part, Role
 
-__all__ = ["FAMILIES", "METHODS", "PARTS", "Fact", "Method", "Part", "Role", "method_of", "part_of"]
+__all__ = ["FAMILIES", "METHODS", "PARTS", "Fact", "FactWhen", "Method", "Part", "Role", "method_of", "part_of"]
 
 FAMILIES = (
     "credit_groups",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Fact", "Method", "Part", "Role"]
+__all__ = ["Fact", "FactWhen", "Method", "Part", "Role"]
 
 Role = Literal["credit", "ratio", "keep", "correction", "surrogate", "weights", "regularizer", "controller", "stage"]
 
@@ -19,7 +19,7 @@ Fact = Literal[
     "kl_in_loss",  # regularizer: a KL to the reference
     "reads_no_ratio",  # surrogate: of the log-probability itself
 ]
-"""What `check_composition` looks at when it refuses parts that contradict each other."""
+"""What `contradictions.py` looks at when it refuses parts that contradict each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,15 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FactWhen:
+    """A fact that holds for one value of an argument: `over="behavior"` makes a ratio cover staleness."""
+
+    fact: Fact
+    argument: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """A function or record that stands in an objective."""
 
@@ -53,3 +62,4 @@ class Part:
     formula: str
     """With {argument} where a number of the composition belongs."""
     facts: frozenset[Fact] = frozenset()
+    facts_when: tuple[FactWhen, ...] = ()
