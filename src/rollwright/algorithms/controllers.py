@@ -1,0 +1,128 @@
+"""Find what an objective carries from update to update: coefficients that follow a metric, and parts that remember.
+
+A controller may stand in any part: a regularizer's coefficient, the upper bound of a clip, a coefficient inside a
+credit stage. The parts are walked in the order of the objective's fields, through `functools.partial` and records.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
+
+from rollwright.algorithms.errors import ObjectiveError
+from rollwright.algorithms.objective import Controller, Memory, Objective, Regularizer
+
+__all__ = ["coefficient_of", "coefficients_of", "controllers_of", "memories_of", "metric_of", "restore_parts"]
+
+
+def coefficient_of(coefficient: float | Controller) -> float:
+    """The number in effect now: the constant itself, or what its controller says."""
+    return coefficient.value() if isinstance(coefficient, Controller) else float(coefficient)
+
+
+def controllers_of(objective: Objective) -> Mapping[str, Controller]:
+    """Every controller of an objective, once.
+
+    Args:
+        objective: the composition.
+
+    Returns:
+        Place, such as `kl` for a regularizer's coefficient or `surrogate.high`, to controller, in the order of parts.
+    """
+    found: dict[str, Controller] = {}
+    for place, part in _parts_of(objective):
+        if isinstance(part, Controller) and all(part is not one for one in found.values()):
+            found[place] = part
+    return found
+
+
+def memories_of(objective: Objective) -> Mapping[str, Memory]:
+    """Every part that remembers rows of earlier steps, once: place to part, in the order of parts."""
+    found: dict[str, Memory] = {}
+    for place, part in _parts_of(objective):
+        if isinstance(part, Memory) and all(part is not one for one in found.values()):
+            found[place] = part
+    return found
+
+
+def coefficients_of(objective: Objective) -> Mapping[str, float]:
+    """The coefficients in effect for the next update.
+
+    Args:
+        objective: the composition.
+
+    Returns:
+        Component of each regularizer, and place of each controller that stands elsewhere, to the number.
+    """
+    constants = {one.component: coefficient_of(one.coefficient) for one in objective.regularizers}
+    return {**constants, **{place: one.value() for place, one in controllers_of(objective).items()}}
+
+
+def restore_parts(objective: Objective, states: Mapping[str, Mapping[str, float]]) -> None:
+    """Let every controller and memory go on from its state.
+
+    Args:
+        objective: the composition, as it was when the states were taken.
+        states: place to what `state` gave.
+    """
+    parts: dict[str, Controller | Memory] = {**controllers_of(objective), **memories_of(objective)}
+    if parts.keys() != states.keys():
+        raise ObjectiveError(
+            f"{objective.name} carries {sorted(parts)} from update to update, but states of {sorted(states)} were "
+            "given; go on with the objective that the states were taken from."
+        )
+    for place, part in parts.items():
+        part.restore(states[place])
+
+
+def metric_of(metrics: Mapping[str, float], name: str, *, read_by: str) -> float:
+    """The metric that a controller follows; NaN where the update left it undefined.
+
+    Args:
+        metrics: of an update, by logged name.
+        name: that the controller follows.
+        read_by: the controller, for the error.
+
+    Returns:
+        Its value; a name that is not logged at all is an error, else the controller would never act.
+    """
+    if name not in metrics:
+        raise ObjectiveError(
+            f"{read_by} follows the metric {name!r}, which no update has; there are {sorted(metrics)}."
+        )
+    return metrics[name]
+
+
+def _parts_of(objective: Objective) -> Iterator[tuple[str, object]]:
+    """Every part with its place; a regularizer's own parts stand under its component."""
+    for one in fields(objective):
+        if one.name != "regularizers":
+            yield from _walk(one.name, _field(objective, one.name))
+    for regularizer in objective.regularizers:
+        yield from _regularizer_parts(regularizer)
+
+
+def _regularizer_parts(regularizer: Regularizer) -> Iterator[tuple[str, object]]:
+    yield regularizer.component, regularizer.coefficient
+    yield from _walk(f"{regularizer.component}.per_token", regularizer.per_token)
+    yield from _walk(f"{regularizer.component}.weights", regularizer.weights)
+
+
+def _walk(place: str, part: object) -> Iterator[tuple[str, object]]:
+    yield place, part
+    if isinstance(part, Controller | Memory):
+        return
+    inner: dict[str, object] = {}
+    if isinstance(part, partial):
+        arguments: list[object] = [part.func, *part.args]
+        inner = {**{str(number): one for number, one in enumerate(arguments)}, **part.keywords}
+    elif isinstance(part, tuple):
+        inner = {str(number): one for number, one in enumerate(part)}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - a tuple of anything
+    elif is_dataclass(part) and not isinstance(part, type):
+        inner = {one.name: _field(part, one.name) for one in fields(part)}
+    for name, one in inner.items():
+        yield from _walk(f"{place}.{name}", one)
+
+
+def _field(record: object, name: str) -> object:
+    """A field that `dataclasses.fields` named."""
+    return object.__getattribute__(record, name)
