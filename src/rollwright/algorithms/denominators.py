@@ -21,7 +21,10 @@ __all__ = [
     "ResponseMean",
     "SequenceSum",
     "TokenMean",
+    "counted_rows",
+    "reciprocal",
     "row_lengths",
+    "spread_over_tokens",
 ]
 
 
@@ -62,8 +65,8 @@ class TokenMean:
 
     def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
         """(N,) float64: 1/N."""
-        rows = _counted(self, inputs, keep)
-        return _spread(inputs, keep, _reciprocal(rows.num_tokens.sum()).expand(len(rows.num_tokens)))
+        rows = counted_rows(self, inputs, keep)
+        return spread_over_tokens(inputs, keep, reciprocal(rows.num_tokens.sum()).expand(len(rows.num_tokens)))
 
     def weight_sum(self, rows: RowLengths) -> float:
         """1, or 0 without tokens."""
@@ -87,8 +90,8 @@ class ResponseMean:
 
     def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
         """(N,) float64: 1/(B·n_i), B counting rows with tokens."""
-        rows = _counted(self, inputs, keep)
-        return _spread(inputs, keep, _reciprocal(rows.num_tokens * _num_rows(rows)))
+        rows = counted_rows(self, inputs, keep)
+        return spread_over_tokens(inputs, keep, reciprocal(rows.num_tokens * _num_rows(rows)))
 
     def weight_sum(self, rows: RowLengths) -> float:
         """1, or 0 without tokens."""
@@ -119,8 +122,10 @@ class FixedLength:
 
     def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
         """(N,) float64: 1/(B·L), B counting rows with tokens."""
-        rows = _counted(self, inputs, keep)
-        return _spread(inputs, keep, _reciprocal(torch.full_like(rows.num_tokens, self.length * _num_rows(rows))))
+        rows = counted_rows(self, inputs, keep)
+        return spread_over_tokens(
+            inputs, keep, reciprocal(torch.full_like(rows.num_tokens, self.length * _num_rows(rows)))
+        )
 
     def weight_sum(self, rows: RowLengths) -> float:
         """N/(B·L)."""
@@ -144,8 +149,8 @@ class SequenceSum:
 
     def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
         """(N,) float64: 1/B, B counting rows with tokens."""
-        rows = _counted(self, inputs, keep)
-        return _spread(inputs, keep, _reciprocal(torch.full_like(rows.num_tokens, _num_rows(rows))))
+        rows = counted_rows(self, inputs, keep)
+        return spread_over_tokens(inputs, keep, reciprocal(torch.full_like(rows.num_tokens, _num_rows(rows))))
 
     def weight_sum(self, rows: RowLengths) -> float:
         """N/B."""
@@ -171,12 +176,12 @@ class PromptMean:
 
     def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
         """(N,) float64: 1/(P·G_g·n_i) or 1/(P·N_g); G_g counts rows with tokens, P prompts with such a row."""
-        rows = _counted(self, inputs, keep)
+        rows = counted_rows(self, inputs, keep)
         if self.within == "response":
             shares = rows.num_tokens * _group_sum(rows, (rows.num_tokens > 0).to(torch.int64))
         else:
             shares = _group_sum(rows, rows.num_tokens)
-        return _spread(inputs, keep, _reciprocal(shares * _num_prompts(rows)))
+        return spread_over_tokens(inputs, keep, reciprocal(shares * _num_prompts(rows)))
 
     def weight_sum(self, rows: RowLengths) -> float:
         """1, or 0 without tokens."""
@@ -187,7 +192,7 @@ class PromptMean:
         return float(_num_prompts(rows))
 
 
-def _counted(weights: WeightFn, inputs: CreditInputs, keep: Tensor | None) -> RowLengths:
+def counted_rows(weights: WeightFn, inputs: CreditInputs, keep: Tensor | None) -> RowLengths:
     """Row lengths under the rule of the denominator, which decides whether a keep mask is due."""
     match weights.counting, keep:
         case "structural", Tensor():
@@ -203,13 +208,13 @@ def _counted(weights: WeightFn, inputs: CreditInputs, keep: Tensor | None) -> Ro
             return row_lengths(inputs, keep)
 
 
-def _spread(inputs: CreditInputs, keep: Tensor | None, per_row: Tensor) -> Tensor:
+def spread_over_tokens(inputs: CreditInputs, keep: Tensor | None, per_row: Tensor) -> Tensor:
     """(N,) from (R,) weights; 0 where a token was cut under `kept`."""
     weights = per_row.repeat_interleave(inputs.row_offsets.diff())
     return weights if keep is None else weights * keep
 
 
-def _reciprocal(counts: Tensor) -> Tensor:
+def reciprocal(counts: Tensor) -> Tensor:
     """1/count in float64; 0 where the count is 0."""
     exact = counts.to(torch.float64)
     return torch.where(exact > 0, 1.0 / exact.clamp(min=1.0), exact.new_zeros(()))

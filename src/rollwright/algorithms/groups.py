@@ -4,7 +4,9 @@ An episode counts once in its group, however many rows it has: its rows share a 
 nowhere.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +15,7 @@ from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.objective import Credit, CreditInputs
 
 __all__ = [
+    "EQUAL_REWARDS",
     "UNSCORED",
     "ZERO_CONTRAST",
     "GroupStatistics",
@@ -20,7 +23,10 @@ __all__ = [
     "count_groups",
     "credit_of_rows",
     "episode_shares",
+    "extremes_over",
     "group_statistics",
+    "join_keys",
+    "leave_out_empty_rows",
     "places_of",
     "rows_where",
     "totals_over",
@@ -29,7 +35,7 @@ __all__ = [
 UNSCORED = "unscored"
 ZERO_CONTRAST = "zero_contrast"
 
-_EQUAL_REWARDS = 1e-12
+EQUAL_REWARDS: Final = 1e-12
 """Relative range below which rewards are one level: sums of reward parts differ in the last bit (E2)."""
 
 
@@ -76,8 +82,8 @@ def group_statistics(inputs: CreditInputs) -> GroupStatistics:
     mean = totals_over(share * known, group) / num_episodes.clamp(min=1.0)
     squares = totals_over(share * (known - mean).square(), group)
     has_no_baseline = num_episodes < 1.5
-    low, high = _extreme(rewards, group, is_scored, "amin"), _extreme(rewards, group, is_scored, "amax")
-    is_level = high - low <= _EQUAL_REWARDS * torch.maximum(low.abs(), high.abs()).clamp(min=1.0)
+    low, high = extremes_over(rewards, group, is_scored, "amin"), extremes_over(rewards, group, is_scored, "amax")
+    is_level = high - low <= EQUAL_REWARDS * torch.maximum(low.abs(), high.abs()).clamp(min=1.0)
     return GroupStatistics(
         is_scored=is_scored,
         num_episodes=num_episodes,
@@ -135,6 +141,30 @@ def count_groups(index: Tensor) -> int:
     return int(places_of(index).max()) + 1 if len(index) else 0
 
 
+def join_keys(keys: Sequence[Tensor]) -> Tensor:
+    """(R,) int64 places of the distinct combinations of one or more (R,) int64 keys."""
+    joined = places_of(keys[0])
+    for key in keys[1:]:
+        place = places_of(key)
+        width = int(place.max()) + 1 if len(place) else 1
+        joined = places_of(joined * width + place)
+    return joined
+
+
+def leave_out_empty_rows(inputs: CreditInputs) -> GroupStatistics:
+    """`group_statistics` in which a row without action tokens counts nowhere, nor in the tests of E1 and E2 (E3).
+
+    Args:
+        inputs: rows of whole groups.
+
+    Returns:
+        The statistics; `is_scored` is as in the inputs, so that an empty row is not taken for an unscored one.
+    """
+    has_tokens = inputs.row_offsets.diff() > 0
+    counted = group_statistics(replace(inputs, rewards=torch.where(has_tokens, inputs.rewards, torch.nan)))
+    return replace(counted, is_scored=~inputs.rewards.isnan())
+
+
 def episode_shares(is_counted: Tensor, episode: Tensor) -> Tensor:
     """(R,) float64 shares that add up to one over the counted rows of each episode; 0 where not counted.
 
@@ -149,7 +179,7 @@ def totals_over(values: Tensor, place: Tensor) -> Tensor:
     return values.new_zeros(len(values)).index_add(0, place, values)[place]
 
 
-def _extreme(rewards: Tensor, group: Tensor, is_scored: Tensor, which: str) -> Tensor:
+def extremes_over(rewards: Tensor, group: Tensor, is_scored: Tensor, which: Literal["amin", "amax"]) -> Tensor:
     """(R,) lowest (amin) or highest (amax) scored reward of the row's group; 0 where nothing is scored."""
     empty = rewards.new_zeros(len(rewards))
     return empty.scatter_reduce(0, group[is_scored], rewards[is_scored], which, include_self=False)[group]

@@ -8,7 +8,7 @@ is the same recurrence, on a stream that is shorter by the width.
 import torch
 from torch import Tensor
 
-__all__ = ["backward_scan", "discounted_sums"]
+__all__ = ["backward_scan", "discounted_sums", "running_sums"]
 
 _WIDTH = 64
 
@@ -29,6 +29,20 @@ def discounted_sums(values: Tensor, row_offsets: Tensor, discount: float | Tenso
     else:
         decays = torch.full_like(values, discount)
     return backward_scan(values, decays, row_offsets)
+
+
+def running_sums(values: Tensor, row_offsets: Tensor) -> Tensor:
+    """Up to and with each token, the sum of its row's values.
+
+    Args:
+        values: (N,) float64.
+        row_offsets: (R + 1,) int64 into them.
+
+    Returns:
+        (N,) float64; rows do not meet, so a long batch loses no digits.
+    """
+    reversed_offsets = len(values) - row_offsets.flip(0)
+    return discounted_sums(values.flip(0), reversed_offsets, 1.0).flip(0)
 
 
 def backward_scan(values: Tensor, decays: Tensor, row_offsets: Tensor) -> Tensor:
