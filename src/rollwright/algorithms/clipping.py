@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rollwright.algorithms.errors import ObjectiveError
+from rollwright.algorithms.bounds import Bound, check_band, read_bound
 from rollwright.algorithms.flags import CLIPPED_HIGH, CLIPPED_LOW, raise_flag
 from rollwright.algorithms.objective import Surrogate, TokenStreams
 
-__all__ = ["Clip"]
+__all__ = ["Clip", "clip_ratio"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,16 +22,17 @@ class Clip:
 
     low: float = 0.8
     """Lower bound of the ratio itself: 0.8, not 0.2. A ratio on a bound is inside."""
-    high: float = 1.2
-    """Upper bound of the ratio itself."""
+    high: Bound = 1.2
+    """Upper bound of the ratio itself; a controller is read at each call."""
 
     def __post_init__(self) -> None:
         """Refuse bounds that do not hold 1, the ratio of an unchanged policy."""
-        if not 0.0 <= self.low <= 1.0 <= self.high:
-            raise ObjectiveError(
-                f"the clip bounds are [{self.low}, {self.high}]; they are bounds of the ratio itself and hold 1, "
-                "such as [0.8, 1.2]."
-            )
+        check_band("the clip", self.low, self.high)
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """Lower and upper bound of the ratio as they are now."""
+        return self.low, read_bound(self.high)
 
     def __call__(self, ratio: Tensor, streams: TokenStreams) -> Surrogate:
         """Clip each token by the sign of its advantage.
@@ -43,10 +44,26 @@ class Clip:
         Returns:
             (T,) to be maximised, gradient 0 where clipped; flags clipped high and clipped low say where.
         """
-        is_high = (streams.advantages > 0) & (ratio > self.high)
-        is_low = (streams.advantages < 0) & (ratio < self.low)
-        used = torch.where(is_high, self.high, torch.where(is_low, self.low, ratio))
-        return Surrogate(
-            per_token=used * streams.advantages,
-            flags=raise_flag(is_high, CLIPPED_HIGH) | raise_flag(is_low, CLIPPED_LOW),
-        )
+        low, high = self.band
+        return clip_ratio(ratio, streams.advantages, low, high)
+
+
+def clip_ratio(ratio: Tensor, advantages: Tensor, low: float | Tensor, high: float | Tensor) -> Surrogate:
+    """min(ρA, clip(ρ)·A) of each token.
+
+    Args:
+        ratio: (T,) with the gradient of current.
+        advantages: (T,) detached.
+        low: lower bound of the ratio; a number, or (T,) one a token.
+        high: upper bound, in the same form.
+
+    Returns:
+        (T,) to be maximised, gradient 0 where clipped, with its flags; a ratio on a bound is inside.
+    """
+    is_high = (advantages > 0) & (ratio > high)
+    is_low = (advantages < 0) & (ratio < low)
+    used = torch.where(is_high, high, torch.where(is_low, low, ratio))
+    return Surrogate(
+        per_token=used * advantages,
+        flags=raise_flag(is_high, CLIPPED_HIGH) | raise_flag(is_low, CLIPPED_LOW),
+    )

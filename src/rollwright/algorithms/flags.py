@@ -10,7 +10,9 @@ __all__ = [
     "CLIPPED_LOW",
     "DUAL_CLIP",
     "NON_FINITE",
+    "OUTER_CLIP",
     "OUTSIDE_SUPPORT",
+    "SELECTED",
     "SEQUENCE_MASK",
     "STALE",
     "TOKEN_MASK",
@@ -30,6 +32,8 @@ NON_FINITE: Final = 1 << 6
 OUTSIDE_SUPPORT: Final = 1 << 7
 TRUNCATION_MASK: Final = 1 << 8
 ZERO_ADVANTAGE: Final = 1 << 9
+OUTER_CLIP: Final = 1 << 10
+SELECTED: Final = 1 << 11
 
 
 def raise_flag(where: Tensor, bit: int) -> Tensor:

@@ -60,6 +60,10 @@ class Flag:
     OUTSIDE_SUPPORT = 1 << 7
     TRUNCATION_MASK = 1 << 8
     ZERO_ADVANTAGE = 1 << 9
+    OUTER_CLIP = 1 << 10
+    """The ratio was held by a bound outside the clip."""
+    SELECTED = 1 << 11
+    """Chosen by a stage of the update."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
