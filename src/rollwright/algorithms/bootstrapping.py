@@ -22,13 +22,11 @@ Truncation = Literal["bootstrap", "terminal"]
 
 def bootstrap_of_rows(inputs: CreditInputs, truncation: Truncation) -> Tensor:
     """(R,) float64, the value that follows each row: 0 unless it was truncated and `truncation` is "bootstrap"."""
-    match truncation:
-        case "terminal":
-            return inputs.rewards.new_zeros(len(inputs.rewards))
-        case "bootstrap":
-            return torch.where(inputs.is_truncated, value_of(inputs, "bootstrap").to(torch.float64), 0.0)
-        case other:
-            raise ObjectiveError(f"truncation is {other!r}; it is 'bootstrap' or 'terminal'.")
+    if truncation not in ("bootstrap", "terminal"):
+        raise ObjectiveError(f"truncation is {truncation!r}; it is 'bootstrap' or 'terminal'.")
+    if truncation == "terminal":
+        return inputs.rewards.new_zeros(len(inputs.rewards))
+    return torch.where(inputs.is_truncated, value_of(inputs, "bootstrap").to(torch.float64), 0.0)
 
 
 def next_values(values: Tensor, row_offsets: Tensor, behind: Tensor) -> Tensor:

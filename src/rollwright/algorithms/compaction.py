@@ -10,7 +10,7 @@ from rollwright.algorithms.bootstrapping import Truncation, bootstrap_of_rows, n
 from rollwright.algorithms.disclosure import chosen
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.generalized_advantage import LengthAdaptive, generalized_advantage, lambda_of_rows
-from rollwright.algorithms.groups import broadcast_to_tokens, count_groups, places_of, totals_over
+from rollwright.algorithms.groups import broadcast_to_tokens, count_groups, places_of
 from rollwright.algorithms.objective import Credit, CreditInputs
 from rollwright.algorithms.streams import value_of
 from rollwright.algorithms.token_rewards import credit_of_scored, rewards_on_tokens
@@ -48,17 +48,15 @@ def compaction_advantage(
     Returns:
         (N,) float64 advantages and value targets, verifier units; an unscored row gets 0 and a reason.
     """
+    if boundary not in ("outcome", "value"):
+        raise ObjectiveError(f"boundary is {boundary!r}; it is 'outcome' or 'value'.")
     if isinstance(policy_lambda, LengthAdaptive):
         chosen("over", policy_lambda.over, undisclosed_by="CompactionRL")
     is_last = _ends_episode(inputs)
     cut = replace(inputs, is_truncated=inputs.is_truncated & is_last)
-    match boundary:
-        case "outcome":
-            return _outcome_at_once(cut, discount, policy_lambda, value_lambda, truncation)
-        case "value":
-            return _one_stream(cut, is_last, (discount, policy_lambda, value_lambda), truncation)
-        case other:
-            raise ObjectiveError(f"boundary is {other!r}; it is 'outcome' or 'value'.")
+    if boundary == "outcome":
+        return _outcome_at_once(cut, discount, policy_lambda, value_lambda, truncation)
+    return _one_stream(cut, is_last, (discount, policy_lambda, value_lambda), truncation)
 
 
 def _outcome_at_once(
@@ -117,7 +115,6 @@ def _ends_episode(inputs: CreditInputs) -> Tensor:
 
 def _later_tokens(inputs: CreditInputs) -> Tensor:
     """(R,) int64, action tokens in the later rows of the row's episode."""
-    lengths = inputs.row_offsets.diff()
     place = places_of(inputs.episode_index)
     end = inputs.row_offsets.new_zeros(len(place)).scatter_reduce(0, place, inputs.row_offsets[1:], "amax")[place]
-    return torch.where(totals_over(lengths, place) > 0, end - inputs.row_offsets[1:], 0)
+    return end - inputs.row_offsets[1:]

@@ -54,6 +54,8 @@ def implicit_process_reward(
         part; an unscored row gets 0 and a reason.
     """
     check_fraction("the discount", discount)
+    if form not in ("paper", "released"):
+        raise ObjectiveError(f"form is {form!r}; it is 'paper' or 'released'.")
     offsets = inputs.row_offsets
     rewards = process_rewards(inputs, beta=beta)
     statistics = group_statistics(inputs)
@@ -114,12 +116,8 @@ def _centered(inputs: CreditInputs, statistics: GroupStatistics, rewards: Tensor
     total = totals_over(shares * means, group)
     own = totals_over(shares * means, episode)
     others = (num_episodes - 1).clamp(min=1.0)
-    match form:
-        case "paper":
-            return rewards - broadcast_to_tokens(torch.where(num_episodes > 1.5, (total - own) / others, 0.0), offsets)
-        case "released":
-            scale = torch.where(num_episodes > 1.5, num_episodes / others, 1.0)
-            center = torch.where(num_episodes > 1.5, total / others, 0.0)
-            return rewards * broadcast_to_tokens(scale, offsets) - broadcast_to_tokens(center, offsets)
-        case other:
-            raise ObjectiveError(f"form is {other!r}; it is 'paper' or 'released'.")
+    if form == "paper":
+        return rewards - broadcast_to_tokens(torch.where(num_episodes > 1.5, (total - own) / others, 0.0), offsets)
+    scale = torch.where(num_episodes > 1.5, num_episodes / others, 1.0)
+    center = torch.where(num_episodes > 1.5, total / others, 0.0)
+    return rewards * broadcast_to_tokens(scale, offsets) - broadcast_to_tokens(center, offsets)

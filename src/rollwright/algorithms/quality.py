@@ -90,7 +90,7 @@ def redistribute_by_quality(
 
 
 def _may_move(inputs: CreditInputs, statistics: GroupStatistics, quality: Tensor, passing: float | None) -> Tensor:
-    """(R,) bool, scored rows of groups with contrast, a failing row, a grade for each passing one, and clear rewards."""
+    """(R,) bool, rows of groups with contrast, a failing row, a grade for each passing one, and clear rewards."""
     group = places_of(inputs.group_index)
     is_passing = statistics.is_scored & (inputs.rewards >= (1.0 if passing is None else passing))
     is_clear = (inputs.rewards == 0) | (inputs.rewards == 1) if passing is None else statistics.is_scored

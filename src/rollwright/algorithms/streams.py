@@ -18,6 +18,8 @@
 | task, role, parent | keys | (R,) | int64 identities for comparison groups |
 """
 
+from typing import Final
+
 from torch import Tensor
 
 from rollwright.algorithms.errors import ObjectiveError
@@ -25,20 +27,37 @@ from rollwright.algorithms.objective import CreditInputs
 
 __all__ = ["key_of", "logprobs_of", "value_of"]
 
+_OF_ROWS: Final = frozenset({"bootstrap", "greedy_reward", "quality", "is_hack"})
+"""Values that a row has one of; all others are one a token."""
+
 
 def logprobs_of(inputs: CreditInputs, name: str) -> Tensor:
-    """(N,) float64 scores of this name; refuses a batch that has none."""
-    return _found(inputs.logprobs.get(name), f"{name} log-probabilities", sorted(inputs.logprobs))
+    """(N,) float64 scores of this name; refuses a batch that has none, or another number of them."""
+    what = f"{name} log-probabilities"
+    return _one_each(_found(inputs.logprobs.get(name), what, sorted(inputs.logprobs)), what, _num_tokens(inputs))
 
 
 def value_of(inputs: CreditInputs, name: str) -> Tensor:
-    """(N,) or (R,) float64 values of this name; refuses a batch that has none."""
-    return _found(inputs.values.get(name), f"`{name}` values", sorted(inputs.values))
+    """(N,) or (R,) float64 values of this name; refuses a batch that has none, or another number of them."""
+    what = f"`{name}` values"
+    due = len(inputs.rewards) if name in _OF_ROWS else _num_tokens(inputs)
+    return _one_each(_found(inputs.values.get(name), what, sorted(inputs.values)), what, due)
 
 
 def key_of(inputs: CreditInputs, name: str) -> Tensor:
-    """(R,) int64 identities of this name; refuses a batch that has none."""
-    return _found(inputs.keys.get(name), f"`{name}` keys", sorted(inputs.keys))
+    """(R,) int64 identities of this name; refuses a batch that has none, or another number of them."""
+    what = f"`{name}` keys"
+    return _one_each(_found(inputs.keys.get(name), what, sorted(inputs.keys)), what, len(inputs.rewards))
+
+
+def _num_tokens(inputs: CreditInputs) -> int:
+    return int(inputs.row_offsets[-1])
+
+
+def _one_each(stream: Tensor, what: str, due: int) -> Tensor:
+    if stream.shape != (due,):
+        raise ObjectiveError(f"the {what} have shape {tuple(stream.shape)}; this batch needs ({due},).")
+    return stream
 
 
 def _found(stream: Tensor | None, what: str, present: list[str]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Where a row's rewards stand on its action tokens: the verifier's on the last one, those on the way where they fell."""
+"""Where a row's rewards stand on its action tokens: the verifier's on the last, others where they fell."""
 
 import torch
 from torch import Tensor

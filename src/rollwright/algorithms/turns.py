@@ -27,7 +27,7 @@ class Turns:
 
 
 def turns_of(inputs: CreditInputs) -> Turns:
-    """Cut each row where its (N,) `turn_index` changes. A turn without an action token is not here: its reward moved."""
+    """Cut each row where its (N,) `turn_index` changes; a turn without an action token is none: its reward moved."""
     offsets, turn = inputs.row_offsets, inputs.turn_index
     is_start = torch.ones(len(turn), dtype=torch.bool)
     is_start[1:] = turn[1:] != turn[:-1]

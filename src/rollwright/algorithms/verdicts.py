@@ -99,7 +99,7 @@ def weighted_vote(scores: Sequence[float], answers: Sequence[str]) -> Vote:
         answers: their canonical forms.
 
     Returns:
-        The sums, the answer that wins, and the single best; sums are exact to rounding in any order of equals.
+        The sums, the answer that wins, and the single best; of equal sums and scores the first wins.
     """
     if not scores or len(scores) != len(answers):
         raise ObjectiveError(
