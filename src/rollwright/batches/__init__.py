@@ -1,6 +1,6 @@
 """Trajectories to aligned, masked, weighted and packed tensors, and from what the learner did back to receipts."""
 
-from rollwright.batches.credit_inputs import credit_inputs
+from rollwright.batches.credit_inputs import credit_inputs, source_number
 from rollwright.batches.cut import cut
 from rollwright.batches.errors import BatchError
 from rollwright.batches.layout import (
@@ -14,7 +14,7 @@ from rollwright.batches.layout import (
     UpdatePlan,
 )
 from rollwright.batches.masking import action_mask, sampled_mask, tool_mask, value_mask
-from rollwright.batches.metrics import batch_metrics, update_metrics
+from rollwright.batches.metrics import batch_metrics, observed_metrics, update_metrics
 from rollwright.batches.planner import plan_step, with_score
 from rollwright.batches.receipts import eligible_rows, receipts_of
 from rollwright.batches.rules import BatchRules, SegmentScores
@@ -39,10 +39,12 @@ __all__ = [
     "cut",
     "eligible_rows",
     "minibatches",
+    "observed_metrics",
     "plan_step",
     "plan_updates",
     "receipts_of",
     "sampled_mask",
+    "source_number",
     "tool_mask",
     "update_metrics",
     "value_mask",

@@ -1,6 +1,6 @@
 """What credit and weights take: the facts of rows and of their masked tokens, as host tensors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -8,8 +8,11 @@ from numpy.typing import NDArray
 
 from rollwright.algorithms.objective import CreditInputs
 from rollwright.batches.layout import StepBatch
+from rollwright.record.seeds import seed_of
 
-__all__ = ["credit_inputs", "tokens_of"]
+__all__ = ["credit_inputs", "logprobs_of", "source_number", "tokens_of"]
+
+_NO_LOGPROBS = frozenset({"predicted", "entropy"})
 
 
 def credit_inputs(batch: StepBatch, rows: Sequence[int], mask: NDArray[np.bool_]) -> CreditInputs:
@@ -28,23 +31,32 @@ def credit_inputs(batch: StepBatch, rows: Sequence[int], mask: NDArray[np.bool_]
     tokens = tokens_of(batch, rows, mask)
     running = np.concatenate([np.zeros(1, np.int64), np.cumsum(tokens)])
     counts = running[batch.row_offsets[index + 1]] - running[batch.row_offsets[index]]
-    logprobs = {"behavior": batch.behavior, **{n: s for n, s in batch.scores.items() if n != "predicted"}}
     values = {} if "predicted" not in batch.scores else {"predicted": _tensor(batch.scores["predicted"][tokens])}
     if facts.bootstrap is not None:
         values["bootstrap"] = _tensor(facts.bootstrap[index])
     return CreditInputs(
         rewards=_tensor(facts.rewards[index]),
         group_index=torch.tensor(facts.group_index[index]),
-        source_index=torch.tensor(facts.source_index[index]),
+        source_index=torch.tensor(_source_numbers(batch)[facts.source_index[index]]),
         episode_index=torch.tensor(facts.episode_index[index]),
         row_offsets=torch.tensor(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])),
         is_truncated=torch.tensor(facts.is_truncated[index]),
         step_rewards=_tensor(facts.step_rewards[tokens]),
         turn_index=torch.tensor(facts.turn_index[tokens]),
         state_index=torch.tensor(facts.state_index[tokens]),
-        logprobs={name: _tensor(stream[tokens]) for name, stream in logprobs.items()},
+        logprobs={name: _tensor(stream[tokens]) for name, stream in logprobs_of(batch).items()},
         values=values,
     )
+
+
+def source_number(name: str) -> int:
+    """The number of a task source in `CreditInputs`: the same in every batch and every run, whatever else is there."""
+    return seed_of("source", name)
+
+
+def logprobs_of(batch: StepBatch) -> Mapping[str, NDArray[np.float32]]:
+    """(T,) log-probabilities by name: behavior, and those among the scores."""
+    return {"behavior": batch.behavior, **{n: s for n, s in batch.scores.items() if n not in _NO_LOGPROBS}}
 
 
 def tokens_of(batch: StepBatch, rows: Sequence[int], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -52,6 +64,12 @@ def tokens_of(batch: StepBatch, rows: Sequence[int], mask: NDArray[np.bool_]) ->
     chosen = np.zeros(len(batch.rows), np.bool_)
     chosen[list(rows)] = True
     return mask & np.repeat(chosen, np.diff(batch.row_offsets))
+
+
+def _source_numbers(batch: StepBatch) -> NDArray[np.int64]:
+    """Numbers of the batch's sources, in their alphabetical order."""
+    names = sorted({member.trajectory.task.source for member in batch.members})
+    return np.asarray([source_number(name) for name in names], np.int64)
 
 
 def _tensor(values: NDArray[np.floating]) -> torch.Tensor:

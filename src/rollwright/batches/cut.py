@@ -7,6 +7,7 @@ from torch import Tensor
 
 from rollwright.batches.errors import BatchError
 from rollwright.batches.layout import MicroBatch, StepBatch, SupportTensors, UpdatePlan
+from rollwright.batches.places import token_places
 
 __all__ = ["cut", "cut_rows"]
 
@@ -56,11 +57,8 @@ def cut_rows(lengths: NDArray[np.int64], token_budget: int) -> tuple[tuple[int, 
 
 def _pack(plan: UpdatePlan, rows: tuple[int, ...], device: torch.device) -> MicroBatch:
     batch = plan.batch
-    starts = batch.row_offsets[list(rows)]
-    lengths = batch.row_offsets[[row + 1 for row in rows]] - starts
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    positions = np.arange(int(offsets[-1]), dtype=np.int64) - np.repeat(offsets[:-1], lengths)
-    index = positions + np.repeat(starts, lengths)
+    offsets, index = token_places(batch.row_offsets, rows)
+    positions = np.arange(len(index), dtype=np.int64) - np.repeat(offsets[:-1], np.diff(offsets))
     mask = batch.action_mask[index]
 
     def on_device(values: NDArray[np.generic], dtype: torch.dtype) -> Tensor:
@@ -81,6 +79,7 @@ def _pack(plan: UpdatePlan, rows: tuple[int, ...], device: torch.device) -> Micr
         value_targets=None if targets is None else on_device(targets[index], torch.float32),
         token_index=on_device(index, torch.int64),
         scores={name: on_device(stream[index], torch.float32) for name, stream in batch.scores.items()},
+        made={name: torch.tensor(stream[index]).to(device) for name, stream in plan.made.items()},
         support=_support(batch, index, device),
         routed_experts=None if batch.routed_experts is None else on_device(batch.routed_experts[index], torch.int64),
     )

@@ -64,7 +64,7 @@ class CreditFacts:
     group_index: NDArray[np.int64]
     """(R,) equal values were dispatched together."""
     source_index: NDArray[np.int64]
-    """(R,) task source, numbered in alphabetical order."""
+    """(R,) task source, numbered in alphabetical order of those in the batch; credit sees `source_number`s."""
     episode_index: NDArray[np.int64]
     """(R,) the member."""
     is_truncated: NDArray[np.bool_]
@@ -111,7 +111,8 @@ class StepBatch:
     """(origin, policy) pairs that this batch trains."""
     facts: CreditFacts
     scores: Mapping[str, NDArray[np.float32]] = field(default_factory=lambda: {})
-    """Streams made before the update, by name (reference, teacher, proximal, predicted): (T,), NaN where absent."""
+    """Streams made before the update, by name (reference, teacher, proximal, predicted, and entropy of the proximal
+    policy): (T,), NaN where absent."""
     support: Support | None = None
     """None: every token was drawn from the whole vocabulary."""
     routed_experts: NDArray[np.int32] | None = None
@@ -131,6 +132,8 @@ class UpdatePlan:
     """Component to the sum that closed form over row lengths gives: the metric `weight_sum`."""
     denominators: Mapping[str, float]
     """Component to N, B or B·L, as the named denominator has it: the metric `denominator`."""
+    made: Mapping[str, NDArray[np.generic]] = field(default_factory=lambda: {})
+    """Stage to the (T,) stream that it made from these rows; 0 elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,6 +175,8 @@ class MicroBatch:
     """(t,) int64, place of each token in the step's stream."""
     scores: Mapping[str, Tensor] = field(default_factory=lambda: {})
     """As in `StepBatch`: (t,) float32."""
+    made: Mapping[str, Tensor] = field(default_factory=lambda: {})
+    """Stage to (t,), as in `UpdatePlan`."""
     support: SupportTensors | None = None
     """Not None: log-probabilities are renormalised over it, or the learner refuses the batch."""
     routed_experts: Tensor | None = None
@@ -204,3 +209,5 @@ class UpdateOutcome:
     is_applied: bool
     """False where the update was skipped (no trainable token, non-finite gradient)."""
     skipped_reason: str | None
+    coefficients: Mapping[str, float] = field(default_factory=lambda: {})
+    """Component of each regularizer, and place of each controller that stands elsewhere, to the number in effect."""

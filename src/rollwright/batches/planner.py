@@ -74,7 +74,7 @@ def with_score(batch: StepBatch, name: str, values: NDArray[np.float32]) -> Step
 
     Args:
         batch: a step's batch of T tokens.
-        name: proximal, reference, teacher or predicted.
+        name: proximal, reference, teacher, predicted, or entropy of the proximal policy.
         values: (T,) NaN where nothing was scored.
 
     Returns:

@@ -1,6 +1,7 @@
 """From a step's batch to its optimizer steps: which rows, and every weight made once on all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -10,9 +11,12 @@ from torch import Tensor
 from rollwright.algorithms.composition import kept_tokens
 from rollwright.algorithms.denominators import row_lengths
 from rollwright.algorithms.objective import Objective, TokenStreams, WeightFn
-from rollwright.batches.credit_inputs import credit_inputs, tokens_of
+from rollwright.algorithms.stages import make_stages
+from rollwright.batches.credit_inputs import credit_inputs, logprobs_of, tokens_of
 from rollwright.batches.errors import BatchError
 from rollwright.batches.layout import StepBatch, UpdatePlan
+from rollwright.batches.places import token_places
+from rollwright.record.seeds import seed_of
 
 __all__ = ["components_of", "minibatches", "plan_updates"]
 
@@ -23,7 +27,8 @@ def plan_updates(
     """Split a step into updates and weigh each update's tokens, once, over all its rows.
 
     Ranks, accumulation and cuts then only sum: nothing is left to divide by. Withheld rows leave numerator and
-    denominator; rows of a group without contrast stay in both.
+    denominator; rows of a group without contrast stay in both. Streams that only a whole update can give are made here
+    too; what they draw is a function of step and update, equal on every rank.
 
     Args:
         batch: a step's batch.
@@ -49,18 +54,8 @@ def plan_updates(
                 denominators={name: one[2] for name, one in weighed.items()},
             )
         )
-    numbered = enumerate(plans * num_epochs, start=first_update)
-    return tuple(
-        UpdatePlan(
-            batch=batch,
-            update=update,
-            rows=plan.rows,
-            token_weights=plan.token_weights,
-            weight_sums=plan.weight_sums,
-            denominators=plan.denominators,
-        )
-        for update, plan in numbered
-    )
+    numbered = (replace(plan, update=update) for update, plan in enumerate(plans * num_epochs, start=first_update))
+    return tuple(replace(plan, made=_made(plan, objective)) for plan in numbered)
 
 
 def minibatches(batch: StepBatch, num_minibatches: int) -> tuple[tuple[int, ...], ...]:
@@ -118,17 +113,45 @@ def _kept(batch: StepBatch, objective: Objective) -> NDArray[np.bool_] | None:
             f"objective {objective.name} counts kept tokens, but the batch has no proximal log-probabilities to decide "
             "which; score it first and add them with with_score. Bypass mode cannot count kept tokens."
         )
-    logprobs = {"behavior": batch.behavior, **{n: s for n, s in batch.scores.items() if n != "predicted"}}
-    streams = TokenStreams(
-        row_offsets=torch.tensor(batch.row_offsets),
-        action_mask=torch.tensor(batch.action_mask),
-        advantages=_float32(batch.advantages),
-        token_weights=torch.zeros(len(batch.token_ids), dtype=torch.float64),
-        policy_versions=torch.tensor(batch.policy_versions),
-        logprobs={name: _float32(stream) for name, stream in logprobs.items()},
+    weights = np.zeros(len(batch.token_ids), np.float64)
+    return kept_tokens(objective, _streams(batch, range(len(batch.rows)), weights)).keep.numpy()
+
+
+def _made(plan: UpdatePlan, objective: Objective) -> Mapping[str, NDArray[np.generic]]:
+    """What the objective's stages make of an update, on the step's stream."""
+    if not objective.stages:
+        return {}
+    batch = plan.batch
+    if missing := sorted(objective.needs & {"proximal", "reference", "teacher", "entropy"} - batch.scores.keys()):
+        raise BatchError(
+            f"the stages of objective {objective.name} look at whole updates before their gradients, but the batch has "
+            f"no {missing}; score them first and add them with with_score."
+        )
+    streams = _streams(batch, plan.rows, plan.token_weights[objective.component])
+    generator = torch.Generator().manual_seed(seed_of("stages", batch.step, plan.update))
+    _, places = token_places(batch.row_offsets, plan.rows)
+    made: dict[str, NDArray[np.generic]] = {}
+    for name, stream in make_stages(objective, streams, generator).items():
+        values = stream.numpy()
+        made[name] = np.zeros(len(batch.token_ids), values.dtype)
+        made[name][places] = values
+    return made
+
+
+def _streams(batch: StepBatch, rows: Sequence[int], weights: NDArray[np.float64]) -> TokenStreams:
+    """The streams of some rows as they stand before an update: without current scores."""
+    offsets, places = token_places(batch.row_offsets, rows)
+    entropy = batch.scores.get("entropy")
+    return TokenStreams(
+        row_offsets=torch.tensor(offsets),
+        action_mask=torch.tensor(batch.action_mask[places]),
+        advantages=_float32(batch.advantages[places]),
+        token_weights=torch.tensor(weights[places]),
+        policy_versions=torch.tensor(batch.policy_versions[places]),
+        logprobs={name: _float32(stream[places]) for name, stream in logprobs_of(batch).items()},
         values={},
+        entropy=None if entropy is None else _float32(entropy[places]),
     )
-    return kept_tokens(objective, streams).keep.numpy()
 
 
 def _float32(values: NDArray[np.floating]) -> Tensor:

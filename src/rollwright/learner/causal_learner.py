@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from rollwright.algorithms.composition import LossTerms, loss_terms
+from rollwright.algorithms.controllers import coefficients_of, controllers_of
 from rollwright.algorithms.objective import Objective, TokenStreams
 from rollwright.batches import (
     MicroBatch,
@@ -27,6 +28,7 @@ from rollwright.batches import (
     components_of,
     cut,
     minibatches,
+    observed_metrics,
     plan_updates,
     with_score,
 )
@@ -160,7 +162,8 @@ class CausalLearner:
 
         Returns:
             A plan and an outcome for each of epochs × minibatches. An update without a trainable token, or with a loss
-            or gradient that is not finite, is skipped and says so; it has its number all the same.
+            or gradient that is not finite, is skipped and says so; it has its number all the same. The objective's
+            controllers observe every update that was applied before the next one is made.
         """
         self._refuse_unmet_needs(batch, objective)
         settings = self.settings
@@ -172,7 +175,7 @@ class CausalLearner:
                 num_minibatches=settings.num_minibatches,
                 num_epochs=settings.num_epochs,
             )
-            updates = tuple(CompletedUpdate(plan, self._update(plan, objective)) for plan in plans)
+            updates = tuple(CompletedUpdate(plan, self._followed(plan, objective)) for plan in plans)
         self.counters.num_steps += 1
         return StepOutcome(step=batch.step, updates=updates)
 
@@ -200,15 +203,25 @@ class CausalLearner:
     def _with_frozen_streams(self, batch: StepBatch, objective: Objective) -> StepBatch:
         """The batch with the streams that no update of this step may change, made before the first one."""
         counts_kept = any(weights.counting == "kept" for _, weights in components_of(objective))
-        scorers: dict[str, Scorer] = {}
-        if "proximal" in objective.needs and (counts_kept or not self._makes_one_update):
-            scorers["proximal"] = self.scorer
-        if "reference" in objective.needs and self.reference is not None:
-            scorers["reference"] = self.reference
-        for name in sorted(scorers.keys() - batch.scores.keys()):
-            # Cut as the updates will be: the first update then has a ratio of 1 to the last bit.
-            shares = [shares_of(plan, objective) for plan in self._bare_plans(batch)]
-            batch = with_score(batch, name, self._score(scorers[name], batch, shares).logprobs)
+        own: set[str] = set()
+        if counts_kept or objective.stages or not self._makes_one_update:
+            own |= objective.needs & {"proximal"}
+        if objective.stages:
+            own |= objective.needs & {"entropy"}
+        batch = self._with_scores_of(self.scorer, batch, objective, own)
+        if self.reference is not None:
+            batch = self._with_scores_of(self.reference, batch, objective, {"reference"} & objective.needs)
+        return batch
+
+    def _with_scores_of(self, scorer: Scorer, batch: StepBatch, objective: Objective, names: set[str]) -> StepBatch:
+        """The batch with a model's log-probabilities, or its entropies, under those of these names that it lacks."""
+        if not (names := names - batch.scores.keys()):
+            return batch
+        # Cut as the updates will be: the first update then has a ratio of 1 to the last bit.
+        shares = [shares_of(plan, objective) for plan in self._bare_plans(batch)]
+        found = self._score(scorer, batch, shares)
+        for name in sorted(names):
+            batch = with_score(batch, name, found.entropy if name == "entropy" else found.logprobs)
         return batch
 
     def _bare_plans(self, batch: StepBatch) -> list[UpdatePlan]:
@@ -231,6 +244,17 @@ class CausalLearner:
 
     def _cut(self, plan: UpdatePlan) -> tuple[MicroBatch, ...]:
         return cut(plan, token_budget=self.settings.token_budget, device=self.device)
+
+    def _followed(self, plan: UpdatePlan, objective: Objective) -> UpdateOutcome:
+        """An update, and what the objective's controllers learn from it: the next one has their new coefficients."""
+        coefficients = coefficients_of(objective)
+        outcome = replace(self._update(plan, objective), coefficients=coefficients)
+        controllers = controllers_of(objective)
+        if controllers and outcome.is_applied:
+            metrics = observed_metrics(plan, outcome, objective)
+            for controller in controllers.values():
+                controller.observe(metrics)
+        return outcome
 
     def _update(self, plan: UpdatePlan, objective: Objective) -> UpdateOutcome:
         ledger = TokenLedger(len(plan.batch.token_ids), tuple(name for name, _ in components_of(objective)))
@@ -307,6 +331,7 @@ def streams_of(micro: MicroBatch, objective: Objective, places: Tensor, scores: 
         logprobs={name: stream for name, stream in logprobs.items() if name in needed},
         values={},
         entropy=blank.index_copy(0, places, scores.entropy) if "entropy" in objective.needs else None,
+        made=micro.made,
     )
 
 

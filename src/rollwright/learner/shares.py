@@ -24,7 +24,8 @@ class Shares:
 def shares_of(plan: UpdatePlan, objective: Objective) -> Shares:
     """Split an update; a function of the plan and the rank alone.
 
-    A row is quiet where its group has no contrast, so that every advantage in it is 0, and no regularizer acts.
+    A row is quiet where its group has no contrast, so that every advantage in it is 0, and nothing acts without one:
+    no regularizer, and no surrogate such as a regression on the advantage.
 
     Args:
         plan: an update with all its rows.
@@ -33,7 +34,8 @@ def shares_of(plan: UpdatePlan, objective: Objective) -> Shares:
     Returns:
         Two plans whose rows together are this rank's.
     """
-    is_quiet = [not objective.regularizers and _is_quiet(plan, row) for row in plan.rows]
+    acts = bool(objective.regularizers) or objective.acts_without_advantage
+    is_quiet = [not acts and _is_quiet(plan, row) for row in plan.rows]
     trained = tuple(row for row, quiet in zip(plan.rows, is_quiet, strict=True) if not quiet)
     quiet = tuple(row for row, quiet in zip(plan.rows, is_quiet, strict=True) if quiet)
     return Shares(trained=own_share(replace(plan, rows=trained)), quiet=own_share(replace(plan, rows=quiet)))
