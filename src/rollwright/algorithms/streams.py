@@ -27,8 +27,9 @@ from rollwright.algorithms.objective import CreditInputs
 
 __all__ = ["key_of", "logprobs_of", "value_of"]
 
+_OF_TOKENS: Final = frozenset({"predicted", "entropy", "sum_squared_probabilities", "is_flagged"})
 _OF_ROWS: Final = frozenset({"bootstrap", "greedy_reward", "quality", "is_hack"})
-"""Values that a row has one of; all others are one a token."""
+"""Values by what has one of them; what is in neither is its reader's to check."""
 
 
 def logprobs_of(inputs: CreditInputs, name: str) -> Tensor:
@@ -40,8 +41,10 @@ def logprobs_of(inputs: CreditInputs, name: str) -> Tensor:
 def value_of(inputs: CreditInputs, name: str) -> Tensor:
     """(N,) or (R,) float64 values of this name; refuses a batch that has none, or another number of them."""
     what = f"`{name}` values"
-    due = len(inputs.rewards) if name in _OF_ROWS else _num_tokens(inputs)
-    return _one_each(_found(inputs.values.get(name), what, sorted(inputs.values)), what, due)
+    found = _found(inputs.values.get(name), what, sorted(inputs.values))
+    if name in _OF_TOKENS:
+        return _one_each(found, what, _num_tokens(inputs))
+    return _one_each(found, what, len(inputs.rewards)) if name in _OF_ROWS else found
 
 
 def key_of(inputs: CreditInputs, name: str) -> Tensor:
