@@ -23,10 +23,17 @@ from tests.cases import case, method_fixture
 
 
 def measured(objective, piece, *, learner_version=0):
+    """Values by name and labels: `is/max ratio=current/behavior`."""
     weights = {one.component: piece.token_weights for one in objective.regularizers}
-    flags = loss_terms(objective, piece, weights).flags
-    found = update_diagnostics(objective, piece, flags, learner_version=learner_version)
-    return {one.name: one.value for one in found if not one.labels}
+    terms = loss_terms(objective, piece, weights)
+    found = update_diagnostics(objective, piece, terms.flags, learner_version=learner_version, keep=terms.keep)
+    by_key = {named(one): one.value for one in found}
+    assert len(by_key) == len(found)
+    return by_key
+
+
+def named(number):
+    return " ".join([number.name, *(f"{label}={value}" for label, value in number.labels.items())])
 
 
 def test_divergences_and_clip_fraction_match_the_worked_numbers():
@@ -38,9 +45,9 @@ def test_divergences_and_clip_fraction_match_the_worked_numbers():
     due = {
         "policy/kl_beh": "kl_beh_cur",
         "policy/kl_beh_k3": "k3",
-        "policy/clip_frac": "clip_fraction_two_sided",
-        "is/ppl_ratio": "ppl_ratio",
-        "is/chi2": "chi2_token",
+        "policy/clip_frac_two_sided": "clip_fraction_two_sided",
+        "is/ppl_ratio ratio=current/behavior": "ppl_ratio",
+        "is/chi2 ratio=current/behavior": "chi2_token",
     }
     for name, key in due.items():
         assert found[name] == pytest.approx(fixture.expect[key], abs=fixture.tol), name
@@ -51,9 +58,9 @@ def test_mismatch_is_taken_at_equal_version_only():
     scores = {"behavior": [*fixture.input["beh"], -9.0], "proximal": [*fixture.input["cur"], -1.0]}
     piece = streams([1.0] * 4, current=scores["proximal"], versions=[7, 7, 7, 6], **scores)
     found = measured(grpo(), piece, learner_version=7)
-    assert found["mismatch/logp_abs_mean"] == pytest.approx(fixture.expect["logp_absdiff_mean"], abs=fixture.tol)
-    assert found["mismatch/logp_abs_max"] == pytest.approx(fixture.expect["logp_absdiff_max"], abs=fixture.tol)
-    assert measured(grpo(), piece, learner_version=9)["mismatch/logp_abs_max"] is None
+    assert found["mismatch/logp_abs stat=mean"] == pytest.approx(fixture.expect["logp_absdiff_mean"], abs=fixture.tol)
+    assert found["mismatch/logp_abs stat=max"] == pytest.approx(fixture.expect["logp_absdiff_max"], abs=fixture.tol)
+    assert measured(grpo(), piece, learner_version=9)["mismatch/logp_abs stat=max"] is None
 
 
 def test_effective_sample_size_matches_the_worked_numbers():
@@ -71,12 +78,12 @@ def test_lags_match_the_worked_numbers():
     versions = torch.tensor([*fixture.input["token_versions"], -1, 3], dtype=torch.int32)
     mask = torch.tensor([True, True, True, True, False])
     found = lag_diagnostics(versions, mask, learner_version=fixture.input["learner_version"])
-    by_name = {one.name: one.value for one in found if not one.labels}
-    assert by_name["stale/lag_max"] == fixture.expect["lag_max"]
-    assert by_name["stale/lag_mean"] == pytest.approx(fixture.expect["lag_mean"], abs=fixture.tol)
+    by_name = {named(one): one.value for one in found}
+    assert by_name["stale/lag stat=max"] == fixture.expect["lag_max"]
+    assert by_name["stale/lag stat=mean"] == pytest.approx(fixture.expect["lag_mean"], abs=fixture.tol)
+    assert by_name["stale/num_versions"] == fixture.expect["n_versions"]
     histogram = {one.labels["lag"]: one.value for one in found if one.name == "stale/lag_hist"}
     assert histogram == {"0": 1.0, "2": 2.0}
-    assert len(histogram) == fixture.expect["n_versions"]
 
 
 def test_shares_of_groups_without_contrast_match_the_worked_numbers():
@@ -127,14 +134,22 @@ def test_no_metric_reads_what_is_under_the_mask(poison):
 def test_nothing_measured_is_undefined_not_zero():
     piece = streams([1.0], mask=[0], current=[0.0], behavior=[0.0], proximal=[0.0])
     found = measured(grpo(), piece)
-    assert found["mask/eligible_tokens"] == 0.0
-    for name in ("policy/kl_beh", "policy/clip_frac", "is/ess", "is/max", "mismatch/logp_abs_max", "stale/lag_mean"):
-        assert found[name] is None
+    counts = {name: value for name, value in found.items() if value is not None}
+    assert counts.keys() == {
+        "mask/trained_tokens",
+        "mask/nonfinite_tokens",
+        "mask/zero_advantage_tokens",
+        "mask/ratio_clamped",
+        "stale/num_versions",
+    }
+    assert set(counts.values()) == {0.0}
+    assert {"policy/kl_beh", "policy/clip_frac", "is/ess", "mismatch/prob_corr", "stale/lag stat=mean"} <= found.keys()
 
 
 def test_streams_that_are_absent_are_not_measured():
     found = measured(supervised(), streams([1.0], current=[-0.5]))
-    assert not {"policy/kl_beh", "policy/kl_ref", "is/ess", "mismatch/logp_abs_max", "entropy/full"} & found.keys()
+    absent = {"policy/kl_beh", "policy/kl_ref", "is/ess", "mismatch/logp_abs stat=max", "entropy/full"}
+    assert not absent & found.keys()
     assert found["entropy/sampled"] == 0.5
 
 
@@ -145,4 +160,4 @@ def test_held_values_are_counted():
     assert found["mask/ratio_clamped"] == 1.0
     assert found["mask/k3_clamped"] == 2.0
     assert found["mask/nonfinite_tokens"] == 1.0
-    assert found["mask/eligible_tokens"] == 3.0
+    assert found["mask/trained_tokens"] == 3.0

@@ -1,0 +1,118 @@
+"""What the metrics of an update are made of: one value a trained token, gathered once and narrowed to any stratum.
+
+Ratios may depend on whole rows, so they are computed on the streams first; a stratum then only selects tokens.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from rollwright.algorithms.masking import LOGPROB_STREAMS, clean_streams
+from rollwright.algorithms.objective import Objective, TokenStreams
+
+__all__ = ["Banded", "TokenMeasures", "Truncating", "measure_tokens"]
+
+
+@runtime_checkable
+class Banded(Protocol):
+    """A surrogate that clips a ratio: the two-sided clip fraction is taken at its band."""
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """Lower and upper bound of the ratio itself, as they are now."""
+        ...
+
+
+@runtime_checkable
+class Truncating(Protocol):
+    """A correction that holds weights down at a cap."""
+
+    def truncated(self, streams: TokenStreams) -> Tensor:
+        """(T,) bool, True where the weight would lie above the cap."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TokenMeasures:
+    """The N trained tokens of an update, or of a part of it."""
+
+    logprobs: Mapping[str, Tensor]
+    """(N,) float64 each, detached, by stream; a score may be missing as a value that is not finite."""
+    entropy: Tensor | None
+    """(N,) nats."""
+    is_outside: Tensor | None
+    """(N,) bool, the update ratio lies outside the clip's band; None where nothing clips."""
+    is_truncated: Tensor | None
+    """(N,) bool, the correction was held at its cap; None where none has one."""
+    is_kept: Tensor | None
+    """(N,) bool, stayed in the numerator."""
+    flags: Tensor
+    """(N,) int32 bits."""
+    lags: Tensor
+    """(N,) int64, steps; below 0 where nothing was sampled."""
+
+    def only(self, where: Tensor) -> "TokenMeasures":
+        """Those of the tokens where (N,) bool is True."""
+
+        def part(values: Tensor | None) -> Tensor | None:
+            return None if values is None else values[where]
+
+        return replace(
+            self,
+            logprobs={name: values[where] for name, values in self.logprobs.items()},
+            entropy=part(self.entropy),
+            is_outside=part(self.is_outside),
+            is_truncated=part(self.is_truncated),
+            is_kept=part(self.is_kept),
+            flags=self.flags[where],
+            lags=self.lags[where],
+        )
+
+    def log_ratio(self, above: str, below: str) -> Tensor | None:
+        """(n,) log-probability of one stream minus that of another, where both are finite; None without a stream."""
+        upper, lower = self.logprobs.get(above), self.logprobs.get(below)
+        if upper is None or lower is None:
+            return None
+        known = upper.isfinite() & lower.isfinite()
+        return upper[known] - lower[known]
+
+
+def measure_tokens(
+    objective: Objective, streams: TokenStreams, flags: Tensor, *, learner_version: int, keep: Tensor | None = None
+) -> TokenMeasures:
+    """Gather what was computed of every trained token.
+
+    Args:
+        objective: its ratio, its band and its correction are asked.
+        streams: whole rows of the update, (T,) each; nothing outside the action mask is read.
+        flags: (T,) int32 bits of the loss.
+        learner_version: weights that stood before the update.
+        keep: (T,) bool, tokens in the numerator.
+
+    Returns:
+        N values a stream, in the order of the streams.
+    """
+    mask = streams.action_mask
+    present = frozenset(streams.logprobs) & frozenset(LOGPROB_STREAMS)
+    clean = clean_streams(streams, (objective.needs & present) | {"current"}).streams
+    is_outside = is_truncated = None
+    with torch.no_grad():
+        if isinstance(objective.surrogate, Banded):
+            low, high = objective.surrogate.band
+            ratio = objective.ratio(clean)
+            is_outside = (clean.action_mask & ((ratio < low) | (ratio > high)))[mask]
+        if isinstance(objective.correction, Truncating):
+            is_truncated = objective.correction.truncated(clean)[mask]
+    versions = streams.policy_versions[mask].to(torch.int64)
+    return TokenMeasures(
+        logprobs={name: streams.logprobs[name][mask].detach().to(torch.float64) for name in sorted(present)},
+        entropy=None if streams.entropy is None else streams.entropy[mask].detach().to(torch.float64),
+        is_outside=is_outside,
+        is_truncated=is_truncated,
+        is_kept=None if keep is None else keep[mask],
+        flags=flags[mask],
+        lags=torch.where(versions < 0, -1, learner_version - versions),
+    )

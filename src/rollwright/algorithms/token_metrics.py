@@ -1,0 +1,240 @@
+"""Metrics of the trained tokens of an update or of a stratum: divergences, clipping, importance ratios, mismatch.
+
+Where a score is not finite the token is left out of what reads it, and counted.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from rollwright.algorithms.flags import (
+    CLIPPED_HIGH,
+    CLIPPED_LOW,
+    DUAL_CLIP,
+    NON_FINITE,
+    OUTER_CLIP,
+    OUTSIDE_SUPPORT,
+    SELECTED,
+    SEQUENCE_MASK,
+    TOKEN_MASK,
+    ZERO_ADVANTAGE,
+    has_flag,
+)
+from rollwright.algorithms.kl import is_k3_clamped, k3_of
+from rollwright.algorithms.lag import lag_of
+from rollwright.algorithms.measurement import Diagnostic, largest_of, mean_of, share_of
+from rollwright.algorithms.ratios import LOG_RATIO_BOUND, clamped_exp
+from rollwright.algorithms.token_measures import TokenMeasures
+
+__all__ = ["STRATIFIED", "effective_sample_size", "lag_diagnostics", "token_diagnostics"]
+
+STRATIFIED: Final = frozenset(
+    {
+        "policy/kl_beh",
+        "policy/kl_beh_k3",
+        "policy/kl_ref",
+        "policy/clip_frac",
+        "policy/clip_frac_two_sided",
+        "policy/mask_frac",
+        "is/ess_frac",
+        "is/max",
+        "is/frac_truncated",
+        "entropy/full",
+        "entropy/sampled",
+    }
+)
+"""Also measured by source, length, sign of the advantage, kind of action and lag."""
+
+_QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
+_SIDES: Final = {"high": CLIPPED_HIGH, "low": CLIPPED_LOW, "dual": DUAL_CLIP, "outer": OUTER_CLIP}
+_CUTS: Final = {"token": TOKEN_MASK, "sequence": SEQUENCE_MASK, "support": OUTSIDE_SUPPORT}
+
+
+def token_diagnostics(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
+    """Every metric that the given streams allow, in a fixed order; what is absent is not measured.
+
+    Args:
+        tokens: N trained tokens.
+
+    Returns:
+        The numbers; a mean over nothing is None.
+    """
+    return (
+        *_counts(tokens),
+        *_clipping(tokens),
+        *_divergences(tokens),
+        *_mismatch(tokens),
+        *_importance(tokens, "proximal", {}),
+        *_importance(tokens, "current", {"ratio": "current/behavior"}),
+        *_entropies(tokens),
+    )
+
+
+def lag_diagnostics(versions: Tensor, mask: Tensor, *, learner_version: int) -> tuple[Diagnostic, ...]:
+    """Age of tokens in steps (M107): mean, maximum, a count for every lag, and how many versions there are.
+
+    Args:
+        versions: (T,) int32 weights that sampled each token; below 0 where nothing was sampled.
+        mask: (T,) bool.
+        learner_version: weights that stand now.
+
+    Returns:
+        stale/lag with the statistic as label, stale/lag_hist with the lag as label, and stale/num_versions.
+    """
+    lags = (learner_version - versions.to(torch.int64))[mask & (versions >= 0)]
+    if len(lags):
+        lag_of(learner_version - int(lags.min()), learner_version=learner_version)
+    counts = lags.bincount()
+    present = [(int(lag), int(counts[lag])) for lag in counts.nonzero().flatten().unbind()]
+    return (
+        mean_of("stale/lag", lags, "steps", {"stat": "mean"}),
+        largest_of("stale/lag", lags, "steps", {"stat": "max"}),
+        Diagnostic(name="stale/num_versions", value=float(len(present)), unit="count", num_items=len(lags)),
+        *(
+            Diagnostic(
+                name="stale/lag_hist",
+                value=float(count),
+                unit="tokens",
+                num_items=len(lags),
+                labels={"lag": str(lag)},
+            )
+            for lag, count in present
+        ),
+    )
+
+
+def effective_sample_size(weights: Tensor, mask: Tensor) -> float | None:
+    """(Σu)²/Σu² over the mask (M46): how many equal weights would be as noisy; None over nothing.
+
+    Args:
+        weights: (T,) importance weights.
+        mask: (T,) bool.
+
+    Returns:
+        Between 1 and the number of tokens; None where there is no token or all weights are 0.
+    """
+    used = weights[mask].detach().to(torch.float64)
+    squares = float(used.square().sum())
+    return float(used.sum()) ** 2 / squares if squares > 0 else None
+
+
+def _counts(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
+    """Tokens that were trained, and those on which something had to be held."""
+    total = len(tokens.flags)
+    counts = {
+        "mask/trained_tokens": total,
+        "mask/nonfinite_tokens": int(has_flag(tokens.flags, NON_FINITE).sum()),
+        "mask/zero_advantage_tokens": int(has_flag(tokens.flags, ZERO_ADVANTAGE).sum()),
+    }
+    moved = tokens.log_ratio("current", "proximal" if "proximal" in tokens.logprobs else "behavior")
+    if moved is not None:
+        counts["mask/ratio_clamped"] = int((moved.abs() > LOG_RATIO_BOUND).sum())
+    if (away := tokens.log_ratio("current", "reference")) is not None:
+        counts["mask/k3_clamped"] = int(is_k3_clamped(away).sum())
+    return tuple(
+        Diagnostic(name=name, value=float(count), unit="count", num_items=total) for name, count in counts.items()
+    )
+
+
+def _clipping(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
+    """Shares of tokens whose gradient a clip took, that lie outside its band, that were cut, selected or truncated."""
+    flags = tokens.flags
+    acting = has_flag(flags, CLIPPED_HIGH | CLIPPED_LOW | DUAL_CLIP)
+    found = [share_of("policy/clip_frac", acting)]
+    found += [share_of("policy/clip_frac", has_flag(flags, bit), {"side": side}) for side, bit in _SIDES.items()]
+    if tokens.is_outside is not None:
+        found.append(share_of("policy/clip_frac_two_sided", tokens.is_outside))
+    if tokens.is_kept is not None:
+        found.append(share_of("policy/mask_frac", ~tokens.is_kept))
+    found += [share_of("policy/mask_frac", has_flag(flags, bit), {"reason": reason}) for reason, bit in _CUTS.items()]
+    found.append(share_of("entropy/cov_share", has_flag(flags, SELECTED)))
+    if tokens.is_truncated is not None:
+        found.append(share_of("is/frac_truncated", tokens.is_truncated))
+    return tuple(found)
+
+
+def _divergences(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
+    """KL to the behavior and to the reference policy, and the gap to a teacher."""
+    found: list[Diagnostic] = []
+    if (moved := tokens.log_ratio("current", "behavior")) is not None:
+        held = moved.clamp(min=-LOG_RATIO_BOUND, max=LOG_RATIO_BOUND)
+        found.append(mean_of("policy/kl_beh", -moved, "nat/token"))
+        found.append(mean_of("policy/kl_beh_k3", torch.expm1(held) - held, "nat/token"))
+    if (away := tokens.log_ratio("current", "reference")) is not None:
+        found.append(mean_of("policy/kl_ref", k3_of(away), "nat/token"))
+    if (gap := tokens.log_ratio("teacher", "current")) is not None:
+        found.append(mean_of("distill/teacher_gap", gap, "nat/token"))
+    return tuple(found)
+
+
+def _mismatch(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
+    """Engine against learner under the same weights: proximal and behavior of tokens of the standing version."""
+    fresh = tokens.only(tokens.lags == 0)
+    gaps = fresh.log_ratio("proximal", "behavior")
+    if gaps is None:
+        return ()
+    trained, sampled = fresh.logprobs["proximal"], fresh.logprobs["behavior"]
+    known = trained.isfinite() & sampled.isfinite()
+    return (
+        mean_of("mismatch/logp_abs", gaps.abs(), "nat", {"stat": "mean"}),
+        largest_of("mismatch/logp_abs", gaps.abs(), "nat", {"stat": "max"}),
+        Diagnostic(
+            name="mismatch/prob_corr",
+            value=_correlation(trained[known].exp(), sampled[known].exp()),
+            unit="1",
+            num_items=len(gaps),
+        ),
+    )
+
+
+def _importance(tokens: TokenMeasures, above: str, labels: Mapping[str, str]) -> tuple[Diagnostic, ...]:
+    """Effective sample size, chi-square, perplexity ratio and tails of a policy over the behavior policy."""
+    log_ratio = tokens.log_ratio(above, "behavior")
+    if log_ratio is None:
+        return ()
+    ratio = clamped_exp(log_ratio)
+    count = len(ratio)
+    size = effective_sample_size(ratio, torch.ones_like(ratio, dtype=torch.bool))
+    numbers = {
+        "is/ess": (size, "tokens"),
+        "is/ess_frac": (None if size is None else size / count, "fraction"),
+        "is/chi2": (float(ratio.square().mean()) - 1.0 if count else None, "1"),
+        "is/ppl_ratio": (float((-log_ratio.mean()).exp()) if count else None, "1"),
+        "is/max": (float(ratio.max()) if count else None, "ratio"),
+    }
+    ordered = ratio.sort().values
+    return (
+        *(
+            Diagnostic(name=name, value=value, unit=unit, num_items=count, labels=labels)
+            for name, (value, unit) in numbers.items()
+        ),
+        *(
+            Diagnostic(
+                name="is/quantiles",
+                value=float(ordered[min(count - 1, int(level * count))]) if count else None,
+                unit="ratio",
+                num_items=count,
+                labels={**labels, "quantile": str(level)},
+            )
+            for level in _QUANTILES
+        ),
+    )
+
+
+def _entropies(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
+    """Over the whole vocabulary, and as sampled."""
+    found: list[Diagnostic] = []
+    if tokens.entropy is not None:
+        found.append(mean_of("entropy/full", tokens.entropy[tokens.entropy.isfinite()], "nat"))
+    current = tokens.logprobs["current"]
+    return (*found, mean_of("entropy/sampled", -current[current.isfinite()], "nat"))
+
+
+def _correlation(left: Tensor, right: Tensor) -> float | None:
+    """Pearson's; None below two tokens or where one of the two does not vary."""
+    if len(left) < 2:
+        return None
+    found = float(torch.stack([left, right]).corrcoef()[0, 1])
+    return found if found == found else None
