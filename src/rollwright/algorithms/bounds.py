@@ -1,21 +1,13 @@
 """Bounds of a ratio: a number that stands, or one that a controller moves between updates."""
 
+from rollwright.algorithms.controllers import coefficient_of
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.objective import Controller
 
-__all__ = ["Bound", "check_band", "read_bound"]
+__all__ = ["Bound", "check_band"]
 
 Bound = float | Controller
-"""Read at each call, so that a controller's bound is that of the update."""
-
-
-def read_bound(bound: Bound) -> float:
-    """The number that the bound is now."""
-    match bound:
-        case float() | int():
-            return float(bound)
-        case controller:
-            return controller.value()
+"""Read by `coefficient_of` at each call, so that a controller's bound is that of the update."""
 
 
 def check_band(what: str, low: float, high: Bound) -> None:
@@ -26,7 +18,7 @@ def check_band(what: str, low: float, high: Bound) -> None:
         low: lower bound of the ratio itself, at least 0.
         high: upper bound of the ratio itself; of a controller what it is now.
     """
-    top = read_bound(high)
+    top = coefficient_of(high)
     if not 0.0 <= low <= 1.0 <= top:
         raise ObjectiveError(
             f"{what} has bounds [{low}, {top}]; they are bounds of the ratio itself and hold 1, such as [0.8, 1.2]."

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rollwright.algorithms.bounds import Bound, check_band, read_bound
+from rollwright.algorithms.bounds import Bound, check_band
+from rollwright.algorithms.controllers import coefficient_of
 from rollwright.algorithms.flags import CLIPPED_HIGH, CLIPPED_LOW, raise_flag
 from rollwright.algorithms.objective import Surrogate, TokenStreams
 
@@ -32,7 +33,7 @@ class Clip:
     @property
     def band(self) -> tuple[float, float]:
         """Lower and upper bound of the ratio as they are now."""
-        return self.low, read_bound(self.high)
+        return self.low, coefficient_of(self.high)
 
     def __call__(self, ratio: Tensor, streams: TokenStreams) -> Surrogate:
         """Clip each token by the sign of its advantage.

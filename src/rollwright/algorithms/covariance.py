@@ -11,8 +11,9 @@ from typing import Final
 import torch
 from torch import Generator, Tensor
 
-from rollwright.algorithms.bounds import Bound, check_band, read_bound
+from rollwright.algorithms.bounds import Bound, check_band
 from rollwright.algorithms.clipping import clip_ratio
+from rollwright.algorithms.controllers import coefficient_of
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.flags import SELECTED, raise_flag
 from rollwright.algorithms.masking import stream_of
@@ -113,7 +114,7 @@ class ClipCov:
     @property
     def band(self) -> tuple[float, float]:
         """Lower and upper bound of the ratio as they are now."""
-        return self.low, read_bound(self.high)
+        return self.low, coefficient_of(self.high)
 
     def __call__(self, ratio: Tensor, streams: TokenStreams) -> Surrogate:
         """Clip each token, and take the gradient of the chosen ones.

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from rollwright.algorithms.bounds import Bound, check_band, read_bound
+from rollwright.algorithms.bounds import Bound, check_band
 from rollwright.algorithms.clipping import clip_ratio
+from rollwright.algorithms.controllers import coefficient_of
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.flags import DUAL_CLIP, raise_flag
 from rollwright.algorithms.objective import Surrogate, TokenStreams
@@ -34,7 +35,7 @@ class DualClip:
     @property
     def band(self) -> tuple[float, float]:
         """Lower and upper bound of the ratio as they are now."""
-        return self.low, read_bound(self.high)
+        return self.low, coefficient_of(self.high)
 
     def __call__(self, ratio: Tensor, streams: TokenStreams) -> Surrogate:
         """Clip each token by the sign of its advantage, and bound the loss of bad ones.

@@ -1,13 +1,15 @@
 """A clip inside a hard bound of the ratio, with an upper bound that follows the entropy (M64)."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from rollwright.algorithms.bounds import Bound, check_band, read_bound
+from rollwright.algorithms.bounds import Bound, check_band
 from rollwright.algorithms.clipping import clip_ratio
+from rollwright.algorithms.controllers import coefficient_of, metric_of
 from rollwright.algorithms.disclosure import chosen
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.flags import OUTER_CLIP, raise_flag
@@ -46,7 +48,7 @@ class OuterClip:
     def band(self) -> tuple[float, float]:
         """Lower and upper bound of the clip as they are now."""
         low = chosen("low", self.low, undisclosed_by=_WHO)
-        return low, read_bound(chosen("high", self.high, undisclosed_by=_WHO))
+        return low, coefficient_of(chosen("high", self.high, undisclosed_by=_WHO))
 
     @property
     def outer_band(self) -> tuple[float, float]:
@@ -75,36 +77,31 @@ class OuterClip:
         )
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class AdaptiveUpperBound:
     """Controller of a clip's upper bound, 1/low + k: k rises while the entropy is under its target, and falls above it.
 
     k ← clip(k + step·sign(target − entropy), 0, largest), on the entropy of the update before; k starts at 0.
     """
 
-    def __init__(
-        self,
-        *,
-        low: float | None = None,
-        step: float | None = None,
-        largest: float | None = None,
-        target: float = 0.3,
-        metric: str = "entropy/full",
-    ) -> None:
-        self.low = chosen("low", low, undisclosed_by=_WHO)
-        """Lower bound of the clip, 1 − ε."""
-        self.step = chosen("step", step, undisclosed_by=_WHO)
-        """δ, ratio per update."""
-        self.largest = chosen("largest", largest, undisclosed_by=_WHO)
-        """Where k ends; to stand there is an alarm."""
-        self.target = target
-        """Nats."""
-        self.metric = metric
-        """Name of the entropy that is followed, mean nats per token."""
-        self._widening = 0.0
-        if not (0.0 < self.low <= 1.0 and self.step > 0.0 and self.largest >= 0.0):
+    low: float | None = None
+    """Lower bound of the clip itself, 1 − ε. Not disclosed."""
+    step: float | None = None
+    """δ, ratio per update. Not disclosed."""
+    largest: float | None = None
+    """Where k ends, a ratio; to stand there is an alarm. Not disclosed."""
+    target: float = 0.3
+    """Entropy to hold, nats a token."""
+    metric: str = "entropy/full"
+    """The logged metric that is followed."""
+    _widening: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that were left out or control nothing."""
+        if not (0.0 < self._chosen_low() <= 1.0 and self._chosen_step() > 0.0 and self._chosen_largest() >= 0.0):
             raise ObjectiveError(
-                f"the adaptive bound has low = {low}, step = {step} and largest = {largest}; low is a ratio in (0, 1], "
-                "step is above 0 and largest at least 0."
+                f"the adaptive bound has low = {self.low}, step = {self.step} and largest = {self.largest}; low is a "
+                "ratio in (0, 1], step is above 0 and largest at least 0."
             )
 
     @property
@@ -115,19 +112,19 @@ class AdaptiveUpperBound:
     @property
     def is_saturated(self) -> bool:
         """Whether k stands at its end: the entropy could not be raised."""
-        return self._widening >= self.largest
+        return self._widening >= self._chosen_largest()
 
     def observe(self, metrics: Mapping[str, float]) -> None:
-        """Take the entropy of an update; one that did not measure it moves nothing."""
-        entropy = metrics.get(self.metric)
-        if entropy is None or entropy == self.target:
+        """Take the entropy of an update; one that could not measure it moves nothing."""
+        error = self.target - metric_of(metrics, self.metric, read_by="an adaptive upper bound")
+        if not math.isfinite(error) or error == 0.0:
             return
-        moved = self._widening + (self.step if entropy < self.target else -self.step)
-        self._widening = min(max(moved, 0.0), self.largest)
+        moved = self._widening + math.copysign(self._chosen_step(), error)
+        self._widening = min(max(moved, 0.0), self._chosen_largest())
 
     def value(self) -> float:
         """The upper bound of the next update, a ratio."""
-        return 1.0 / self.low + self._widening
+        return 1.0 / self._chosen_low() + self._widening
 
     def state(self) -> Mapping[str, float]:
         """All that is needed to go on: k."""
@@ -135,9 +132,18 @@ class AdaptiveUpperBound:
 
     def restore(self, state: Mapping[str, float]) -> None:
         """Go on from a k that `state` gave."""
-        widening = state.get("widening")
-        if widening is None or not 0.0 <= widening <= self.largest:
+        widening = state["widening"]
+        if not 0.0 <= widening <= self._chosen_largest():
             raise ObjectiveError(
-                f"the adaptive bound was given the state {dict(state)}; it needs widening, in 0 to {self.largest}."
+                f"the adaptive bound was to go on from a widening of {widening}; it lies in 0 to {self.largest}."
             )
         self._widening = widening
+
+    def _chosen_low(self) -> float:
+        return chosen("low", self.low, undisclosed_by=_WHO)
+
+    def _chosen_step(self) -> float:
+        return chosen("step", self.step, undisclosed_by=_WHO)
+
+    def _chosen_largest(self) -> float:
+        return chosen("largest", self.largest, undisclosed_by=_WHO)

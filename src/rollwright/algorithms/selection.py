@@ -4,6 +4,7 @@ from torch import Tensor
 
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.objective import TokenStreams
+from rollwright.algorithms.stages import made_by
 
 __all__ = ["made_selection", "number_selected"]
 
@@ -18,10 +19,4 @@ def number_selected(mask: Tensor, share: float) -> int:
 
 def made_selection(streams: TokenStreams, name: str) -> Tensor:
     """(T,) bool that the update stage of this name made; refuses a piece without it."""
-    made = streams.made.get(name)
-    if made is None:
-        raise ObjectiveError(
-            f"the surrogate reads the choice {name!r}, but the piece has {sorted(streams.made)}. Add the stage that "
-            "makes it to the objective's `stages`."
-        )
-    return streams.action_mask & (made != 0)
+    return streams.action_mask & (made_by(streams, name) != 0)

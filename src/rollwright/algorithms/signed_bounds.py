@@ -6,7 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rollwright.algorithms.bounds import Bound, check_band, read_bound
+from rollwright.algorithms.bounds import Bound, check_band
+from rollwright.algorithms.controllers import coefficient_of
 from rollwright.algorithms.flags import CLIPPED_HIGH, CLIPPED_LOW, has_flag, raise_flag
 from rollwright.algorithms.importance_mask import flag_masked
 from rollwright.algorithms.likelihood import weigh_logprobs
@@ -51,7 +52,9 @@ class SignedBounds:
         """
         is_positive = streams.advantages > 0
         low = torch.where(is_positive, self.positive_low, self.negative_low).to(ratio.dtype)
-        high = torch.where(is_positive, read_bound(self.positive_high), read_bound(self.negative_high)).to(ratio.dtype)
+        high = torch.where(is_positive, coefficient_of(self.positive_high), coefficient_of(self.negative_high)).to(
+            ratio.dtype
+        )
         has_sign = streams.advantages != 0
         is_high, is_low = has_sign & (ratio > high), has_sign & (ratio < low)
         if self.outside == "clip":
