@@ -4,14 +4,32 @@ A controller may stand in any part: a regularizer's coefficient, the upper bound
 credit stage. The parts are walked in the order of the objective's fields, through `functools.partial` and records.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
+from typing import cast
 
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.objective import Controller, Memory, Objective, Regularizer
+from rollwright.algorithms.objective import (
+    Controller,
+    Credit,
+    CreditFn,
+    CreditInputs,
+    Memory,
+    Objective,
+    Regularizer,
+)
 
-__all__ = ["coefficient_of", "coefficients_of", "controllers_of", "memories_of", "metric_of", "restore_parts"]
+__all__ = [
+    "advance_memories",
+    "coefficient_of",
+    "coefficients_of",
+    "controllers_of",
+    "memories_of",
+    "metric_of",
+    "restore_states",
+    "states_of",
+]
 
 
 def coefficient_of(coefficient: float | Controller) -> float:
@@ -36,12 +54,30 @@ def controllers_of(objective: Objective) -> Mapping[str, Controller]:
 
 
 def memories_of(objective: Objective) -> Mapping[str, Memory]:
-    """Every part that remembers rows of earlier steps, once: place to part, in the order of parts."""
+    """Every part of the credit that remembers rows of earlier steps, once: place to part, in the order of parts."""
     found: dict[str, Memory] = {}
-    for place, part in _parts_of(objective):
+    for place, part in _walk("credit", objective.credit):
         if isinstance(part, Memory) and all(part is not one for one in found.values()):
             found[place] = part
     return found
+
+
+def advance_memories(objective: Objective, inputs: CreditInputs) -> None:
+    """Let every memory take a step in, once, after its credit was made.
+
+    Args:
+        objective: the composition.
+        inputs: the rows that its credit was made from. A memory inside a stage takes in what the stage hands it.
+    """
+    waiting = list(memories_of(objective).values())
+    if not waiting:
+        return
+    _advancing(objective.credit, waiting)(inputs)
+    if waiting:
+        raise ObjectiveError(
+            f"the credit of {objective.name} holds a memory that its stages never call; build credits from functions "
+            "and functools.partial."
+        )
 
 
 def coefficients_of(objective: Objective) -> Mapping[str, float]:
@@ -57,21 +93,26 @@ def coefficients_of(objective: Objective) -> Mapping[str, float]:
     return {**constants, **{place: one.value() for place, one in controllers_of(objective).items()}}
 
 
-def restore_parts(objective: Objective, states: Mapping[str, Mapping[str, float]]) -> None:
+def states_of(objective: Objective) -> tuple[Mapping[str, float], ...]:
+    """The state of every controller, then of every memory, in the order of parts: what a checkpoint keeps."""
+    return tuple(dict(part.state()) for part in _stateful(objective).values())
+
+
+def restore_states(objective: Objective, states: Sequence[Mapping[str, float]]) -> None:
     """Let every controller and memory go on from its state.
 
     Args:
-        objective: the composition, as it was when the states were taken.
-        states: place to what `state` gave.
+        objective: the composition, as it was when `states_of` took them.
+        states: one a part.
     """
-    parts: dict[str, Controller | Memory] = {**controllers_of(objective), **memories_of(objective)}
-    if parts.keys() != states.keys():
+    parts = _stateful(objective)
+    if len(parts) != len(states):
         raise ObjectiveError(
-            f"{objective.name} carries {sorted(parts)} from update to update, but states of {sorted(states)} were "
-            "given; go on with the objective that the states were taken from."
+            f"{objective.name} carries {len(parts)} parts from update to update {sorted(parts)}, but {len(states)} "
+            "states were given; go on with the objective that the states were taken from."
         )
-    for place, part in parts.items():
-        part.restore(states[place])
+    for part, state in zip(parts.values(), states, strict=True):
+        part.restore(state)
 
 
 def metric_of(metrics: Mapping[str, float], name: str, *, read_by: str) -> float:
@@ -90,6 +131,30 @@ def metric_of(metrics: Mapping[str, float], name: str, *, read_by: str) -> float
             f"{read_by} follows the metric {name!r}, which no update has; there are {sorted(metrics)}."
         )
     return metrics[name]
+
+
+def _stateful(objective: Objective) -> Mapping[str, Controller | Memory]:
+    return {**controllers_of(objective), **memories_of(objective)}
+
+
+def _advancing(credit: CreditFn, waiting: list[Memory]) -> CreditFn:
+    """The same credit, in which each waiting memory takes in the rows that it is called with."""
+    if isinstance(credit, Memory):
+        memory = credit
+
+        def called(inputs: CreditInputs) -> Credit:
+            found = memory(inputs)
+            if any(memory is one for one in waiting):
+                waiting[:] = [one for one in waiting if one is not memory]
+                memory.advance(inputs)
+            return found
+
+        return called
+    if isinstance(credit, partial) and "credit" in credit.keywords:
+        # The keyword of every stage around a credit.
+        stage = cast("partial[Credit]", credit)
+        return partial(stage, credit=_advancing(stage.keywords["credit"], waiting))
+    return credit
 
 
 def _parts_of(objective: Objective) -> Iterator[tuple[str, object]]:
@@ -116,7 +181,7 @@ def _walk(place: str, part: object) -> Iterator[tuple[str, object]]:
         arguments: list[object] = [part.func, *part.args]
         inner = {**{str(number): one for number, one in enumerate(arguments)}, **part.keywords}
     elif isinstance(part, tuple):
-        inner = {str(number): one for number, one in enumerate(part)}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - a tuple of anything
+        inner = {str(number): one for number, one in enumerate(cast("tuple[object, ...]", part))}
     elif is_dataclass(part) and not isinstance(part, type):
         inner = {one.name: _field(part, one.name) for one in fields(part)}
     for name, one in inner.items():

@@ -199,7 +199,11 @@ class Controller(Protocol):
 
 @runtime_checkable
 class Memory(Protocol):
-    """A part that remembers rows of earlier steps, such as a running baseline; its state is checkpointed."""
+    """A credit that remembers rows of earlier steps, such as a running baseline; its state is checkpointed."""
+
+    def __call__(self, inputs: CreditInputs) -> Credit:
+        """The credit of a step, which leaves the memory as it is."""
+        ...
 
     def advance(self, inputs: CreditInputs) -> None:
         """Take in the rows of a step whose credit is made."""

@@ -17,9 +17,11 @@ from rollwright.batches.layout import StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.batches.updates import components_of
 from rollwright.record import Flag, Metric
 
-__all__ = ["batch_metrics", "update_metrics"]
+__all__ = ["batch_metrics", "observed_metrics", "update_metrics"]
 
 CLIPS = {"high": Flag.CLIPPED_HIGH, "low": Flag.CLIPPED_LOW, "dual": Flag.DUAL_CLIP}
+COEFFICIENTS = {"kl": "policy/kl_coef", "entropy": "entropy/coef"}
+"""Names of the coefficients that the survey of metrics names; any other is `policy/coef` with its place as label."""
 CUTS = {"token": Flag.TOKEN_MASK, "sequence": Flag.SEQUENCE_MASK, "support": Flag.OUTSIDE_SUPPORT}
 
 
@@ -46,16 +48,22 @@ def update_metrics(
     Returns:
         Metrics labelled with the model, in a fixed order.
     """
-    trained = _trained(plan)
-    numbers = [
-        *_denominators(plan, outcome, objective),
-        *_optimizer(outcome),
-        *_tokens(trained, outcome),
-        *_distances(plan, outcome, trained),
-        *_entropies(outcome, trained),
-        *_coefficient_mass(plan, outcome, objective, trained),
-    ]
-    return _stamp(numbers, plan.batch, plan.update, now)
+    return _stamp(_update_numbers(plan, outcome, objective), plan.batch, plan.update, now)
+
+
+def observed_metrics(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective) -> Mapping[str, float]:
+    """What a controller is told of an update.
+
+    Args:
+        plan: the update.
+        outcome: what the learner did with it.
+        objective: its components.
+
+    Returns:
+        Logged name to value, of the metrics without labels; NaN where a metric is undefined.
+    """
+    numbers = _update_numbers(plan, outcome, objective)
+    return {n.name: float("nan") if n.value is None else n.value for n in numbers if not n.labels}
 
 
 def batch_metrics(batch: StepBatch, *, now: datetime) -> tuple[Metric, ...]:
@@ -69,6 +77,19 @@ def batch_metrics(batch: StepBatch, *, now: datetime) -> tuple[Metric, ...]:
         Metrics labelled with the model, in a fixed order.
     """
     return _stamp([*_ages(batch), *_withheld(batch), *_masks(batch), *_contrast(batch)], batch, 0, now)
+
+
+def _update_numbers(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective) -> list[_Number]:
+    trained = _trained(plan)
+    return [
+        *_denominators(plan, outcome, objective),
+        *_optimizer(outcome),
+        *_coefficients(outcome),
+        *_tokens(trained, outcome),
+        *_distances(plan, outcome, trained),
+        *_entropies(outcome, trained),
+        *_coefficient_mass(plan, outcome, objective, trained),
+    ]
 
 
 def _trained(plan: UpdatePlan) -> NDArray[np.bool_]:
@@ -99,6 +120,14 @@ def _optimizer(outcome: UpdateOutcome) -> Iterator[_Number]:
     yield _Number(name="policy/grad_norm", value=_finite(outcome.grad_norm), unit="1", num_items=1)
     yield _Number(name="policy/lr", value=outcome.learning_rate, unit="1", num_items=1)
     yield _Number(name="policy/applied", value=float(outcome.is_applied), unit="count", num_items=1)
+
+
+def _coefficients(outcome: UpdateOutcome) -> Iterator[_Number]:
+    """Of each regularizer, and of each controller that stands elsewhere, as this update had them."""
+    for place, value in outcome.coefficients.items():
+        name = COEFFICIENTS.get(place)
+        labels = {} if name else {"place": place}
+        yield _Number(name=name or "policy/coef", value=value, unit="1", num_items=1, labels=labels)
 
 
 def _tokens(trained: NDArray[np.bool_], outcome: UpdateOutcome) -> Iterator[_Number]:

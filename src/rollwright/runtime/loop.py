@@ -19,11 +19,13 @@ from datetime import datetime
 from typing import Literal, TypeVar
 
 from rollwright.algorithms import Objective
+from rollwright.algorithms.controllers import advance_memories, memories_of, restore_states, states_of
 from rollwright.batches import (
     BatchRules,
     UpdateOutcome,
     UpdatePlan,
     batch_metrics,
+    credit_inputs,
     plan_step,
     receipts_of,
     update_metrics,
@@ -167,6 +169,7 @@ class Loop:
         collector = stage.collector(first_version)
         if self._at.stage_step:
             collector.restore(self._at.collector)
+            restore_states(stage.objective, self._at.controllers)
         elif first_version:
             await self._in_learner(stage.begin)
         self._parts.observer.stage_started(
@@ -189,7 +192,7 @@ class Loop:
             raise RunStoppedError(
                 f"stopped after step {self._at.step}, which is saved; `rollwright resume` goes on from here."
             )
-        self._at = replace(self._at, stage=self._at.stage + 1, stage_step=0, collector=CollectorState())
+        self._at = replace(self._at, stage=self._at.stage + 1, stage_step=0, collector=CollectorState(), controllers=())
 
     async def _record_leftovers(self, collector: Collector) -> None:
         """Keep the causes of what failed: a resumed run goes on from before them, and they stay to be read."""
@@ -238,6 +241,7 @@ class Loop:
             next_group=parts.counter.next_id,
             collector=collector.state(),
             balance=balance,
+            controllers=states_of(stage.objective),
         )
         members = tuple(m for g in collected.groups for m in g.members)
         evaluation = await self._evaluate(stage) if is_due else None
@@ -269,6 +273,8 @@ class Loop:
             collected.groups, step=step, objective=stage.objective, eligible=stage.eligible, rules=stage.rules
         )
         outcome = self._parts.learner.train(batch, stage.objective, first_update=self._at.update + 1)
+        if memories_of(stage.objective):
+            advance_memories(stage.objective, credit_inputs(batch, range(len(batch.rows)), batch.acts))
         receipts: list[Receipt] = []
         metrics: list[Metric] = [*batch_metrics(batch, now=self._parts.now())]
         for plan, update in outcome:

@@ -128,7 +128,7 @@ class Learner(Protocol):
     def train(
         self, batch: StepBatch, objective: Objective, *, first_update: int
     ) -> Sequence[tuple[UpdatePlan, UpdateOutcome]]:
-        """Make the updates of one step."""
+        """Make the updates of one step; the objective's controllers observe each of them before the next."""
         ...
 
     def manifest(self, *, version: int, update: int) -> WeightsManifest:

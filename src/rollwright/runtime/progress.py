@@ -39,7 +39,7 @@ class Progress:
     collector: CollectorState
     balance: LedgerBalance
     controllers: tuple[Mapping[str, float], ...]
-    """State of each controller of the objective, in its order."""
+    """State of each controller and then of each memory of the stage's objective, in the order of its parts."""
     evaluations: tuple[EvaluationPoint, ...]
 
     def to_json(self) -> str:
