@@ -150,9 +150,10 @@ def _advancing(credit: CreditFn, waiting: list[Memory]) -> CreditFn:
             return found
 
         return called
-    if isinstance(credit, partial) and "credit" in credit.keywords:
+    around: object = credit
+    if isinstance(around, partial) and "credit" in around.keywords:
         # The keyword of every stage around a credit.
-        stage = cast("partial[Credit]", credit)
+        stage = cast("partial[Credit]", around)
         return partial(stage, credit=_advancing(stage.keywords["credit"], waiting))
     return credit
 
