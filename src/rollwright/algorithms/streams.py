@@ -14,6 +14,10 @@
 | greedy_reward | values | (R,) | reward of the greedy attempt at the row's task; NaN where there is none (M08) |
 | quality | values | (R,) | a grader's factor in (0, 1]; NaN where there is none (M29) |
 | is_hack | values | (R,) | 1 for a confirmed hack (M29) |
+| thinking_tokens, answer_tokens | values | (R,) | lengths of the row's reasoning and of its answer (M88) |
+| input_tokens | values | (R,) | tokens that the policy read in the row (M90) |
+| cold_start_budget | values | (R,) | b₀ of the problem, tokens; NaN where there is none (M91) |
+| effort | values | (R,) | 1…100 that was asked for; NaN where none was (M91) |
 | is_flagged | values | (N,) | 1 on tokens of a flagged span (M30) |
 | task, role, parent | keys | (R,) | int64 identities for comparison groups |
 """

@@ -6,6 +6,7 @@ credit. Resuming an episode is the runtime's. Stages nest: `partial(mask_truncat
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -24,6 +25,9 @@ __all__ = [
 ]
 
 TRUNCATED = "truncated"
+
+BeyondLimit = Literal["flat", "falling"]
+"""What the soft penalty does beyond its limit."""
 
 
 def punish_truncated(inputs: CreditInputs, *, credit: CreditFn, reward: float = 0.0) -> Credit:
@@ -75,7 +79,15 @@ def exclude_truncated(inputs: CreditInputs, *, credit: CreditFn) -> Credit:
     return replace(given, untrained={**given.untrained, **reasons})
 
 
-def penalize_overlong(inputs: CreditInputs, *, credit: CreditFn, max_tokens: int, buffer_tokens: int) -> Credit:
+def penalize_overlong(
+    inputs: CreditInputs,
+    *,
+    credit: CreditFn,
+    max_tokens: int,
+    buffer_tokens: int,
+    factor: float = 1.0,
+    beyond: BeyondLimit = "flat",
+) -> Credit:
     """`soft_penalty`: `overlong_penalty` of the row's action tokens is added to its reward before credit (DAPO).
 
     Args:
@@ -83,32 +95,43 @@ def penalize_overlong(inputs: CreditInputs, *, credit: CreditFn, max_tokens: int
         credit: the estimator that follows.
         max_tokens: L, action tokens of a row.
         buffer_tokens: C, width of the ramp that ends at L.
+        factor: what the penalty is multiplied with, verifier units.
+        beyond: flat beyond L, or falling on as public code has it.
 
     Returns:
         The estimator's credit; what tools and the environment wrote has no length here.
     """
-    penalty = overlong_penalty(inputs.row_offsets.diff(), max_tokens=max_tokens, buffer_tokens=buffer_tokens)
+    penalty = overlong_penalty(
+        inputs.row_offsets.diff(), max_tokens=max_tokens, buffer_tokens=buffer_tokens, factor=factor, beyond=beyond
+    )
     return credit(replace(inputs, rewards=inputs.rewards + penalty))
 
 
-def overlong_penalty(lengths: Tensor, *, max_tokens: int, buffer_tokens: int) -> Tensor:
-    """0 up to L − C, then a ramp that reaches −1 at L, and −1 beyond (arXiv:2503.14476).
+def overlong_penalty(
+    lengths: Tensor, *, max_tokens: int, buffer_tokens: int, factor: float = 1.0, beyond: BeyondLimit = "flat"
+) -> Tensor:
+    """0 up to L − C, then a ramp that reaches −factor at L, and −factor beyond (arXiv:2503.14476).
 
     Args:
         lengths: (R,) int64, action tokens.
         max_tokens: L.
         buffer_tokens: C, in 1…L.
+        factor: depth of the penalty, verifier units, at least 0.
+        beyond: `falling` lets the ramp go on beyond L (verl, AReaL).
 
     Returns:
-        (R,) float64 in [−1, 0], verifier units.
+        (R,) float64, at most 0, verifier units; at least −factor under `flat`.
     """
     if not 1 <= buffer_tokens <= max_tokens:
         raise ObjectiveError(
             f"soft_penalty has a buffer of {buffer_tokens} tokens before {max_tokens}; the buffer is the width of the "
             "ramp, between 1 and the longest length."
         )
+    if not factor >= 0:
+        raise ObjectiveError(f"soft_penalty has factor {factor}; a penalty is at least 0.")
     start = max_tokens - buffer_tokens
-    return ((start - lengths).to(torch.float64) / buffer_tokens).clamp(min=-1.0, max=0.0)
+    ramp = ((start - lengths).to(torch.float64) / buffer_tokens).clamp(max=0.0)
+    return factor * (ramp.clamp(min=-1.0) if beyond == "flat" else ramp)
 
 
 def _truncated_and_scored(inputs: CreditInputs) -> Iterable[int]:
