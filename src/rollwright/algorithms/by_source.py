@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import torch
 
-from rollwright.algorithms.groups import ZERO_CONTRAST, broadcast_to_tokens, count_groups, places_of, rows_where
+from rollwright.algorithms.groups import (
+    ZERO_CONTRAST,
+    broadcast_to_tokens,
+    count_groups,
+    places_of,
+    rows_where,
+    trained_tokens,
+)
 from rollwright.algorithms.moments import moments_of, whiten
 from rollwright.algorithms.objective import Credit, CreditFn, CreditInputs
 
@@ -26,9 +33,7 @@ def normalize_by_source(inputs: CreditInputs, *, credit: CreditFn, ddof: int = 0
     """
     given = credit(inputs)
     source = places_of(inputs.source_index)
-    is_trained = torch.ones(len(source), dtype=torch.bool)
-    is_trained[list(given.untrained)] = False
-    is_counted = broadcast_to_tokens(is_trained, inputs.row_offsets)
+    is_counted = trained_tokens(given, inputs.row_offsets)
     of_token = broadcast_to_tokens(source, inputs.row_offsets)
     moments = moments_of(given.advantages[is_counted], of_token[is_counted], count_groups(source))
     whitened = whiten(given.advantages, moments, of_token, ddof=ddof, eps=eps, guard="std")

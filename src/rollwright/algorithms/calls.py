@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.groups import credit_of_rows, leave_out_empty_rows, places_of, totals_over
+from rollwright.algorithms.groups import credit_of_rows, leave_out_empty_rows, places_of, totals_over, trained_tokens
 from rollwright.algorithms.objective import Credit, CreditInputs
 from rollwright.algorithms.rows import row_of_tokens, row_sum
 
@@ -48,9 +48,7 @@ def broadcast_to_calls(
             f"token_credit gave shape {tuple(given.shape)} for {len(copied.advantages)} action tokens; give one finite "
             "advantage a token."
         )
-    is_trained = torch.ones(len(inputs.rewards), dtype=torch.bool)
-    is_trained[list(copied.untrained)] = False
-    kept = is_trained.repeat_interleave(inputs.row_offsets.diff())
+    kept = trained_tokens(copied, inputs.row_offsets)
     return replace(copied, advantages=torch.where(kept, given.to(torch.float64), 0.0))
 
 

@@ -1,4 +1,4 @@
-"""Denominators as per-token weights, made once on all rows of an update (M72 to M76), and the rule of M80.
+"""Denominators as per-token weights, made once on all rows of an update (M72 to M76, M79), and the rule of M80.
 
 Each is a frozen record: called, it gives weights; its closed form says what they sum to, from row lengths alone, so
 that an audit can find a wrong weight. A row without trained tokens is not counted anywhere (E3). Under `kept`, tokens
@@ -16,6 +16,7 @@ from rollwright.algorithms.groups import count_groups, places_of
 from rollwright.algorithms.objective import Counting, CreditInputs, RowLengths, WeightFn
 
 __all__ = [
+    "EpisodeMean",
     "FixedLength",
     "PromptMean",
     "ResponseMean",
@@ -178,9 +179,9 @@ class PromptMean:
         """(N,) float64: 1/(P·G_g·n_i) or 1/(P·N_g); G_g counts rows with tokens, P prompts with such a row."""
         rows = counted_rows(self, inputs, keep)
         if self.within == "response":
-            shares = rows.num_tokens * _group_sum(rows, (rows.num_tokens > 0).to(torch.int64))
+            shares = rows.num_tokens * _total_of(rows.group_index, (rows.num_tokens > 0).to(torch.int64))
         else:
-            shares = _group_sum(rows, rows.num_tokens)
+            shares = _total_of(rows.group_index, rows.num_tokens)
         return spread_over_tokens(inputs, keep, reciprocal(shares * _num_prompts(rows)))
 
     def weight_sum(self, rows: RowLengths) -> float:
@@ -190,6 +191,32 @@ class PromptMean:
     def denominator(self, rows: RowLengths) -> float:
         """P, prompts with a trained token."""
         return float(_num_prompts(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeMean:
+    """Every episode weighs 1/E, shared evenly by the tokens of all its rows: each conversation counts alike."""
+
+    counting: Counting = "structural"
+
+    @property
+    def name(self) -> str:
+        """The name in recipes and receipts."""
+        return "episode_mean"
+
+    def __call__(self, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
+        """(N,) float64: 1/(E·N_e), E counting episodes with tokens."""
+        rows = counted_rows(self, inputs, keep)
+        shares = _total_of(rows.episode_index, rows.num_tokens) * _num_episodes(rows)
+        return spread_over_tokens(inputs, keep, reciprocal(shares))
+
+    def weight_sum(self, rows: RowLengths) -> float:
+        """1, or 0 without tokens."""
+        return 1.0 if _num_tokens(rows) else 0.0
+
+    def denominator(self, rows: RowLengths) -> float:
+        """E, episodes with a trained token."""
+        return float(_num_episodes(rows))
 
 
 def counted_rows(weights: WeightFn, inputs: CreditInputs, keep: Tensor | None) -> RowLengths:
@@ -232,7 +259,11 @@ def _num_prompts(rows: RowLengths) -> int:
     return count_groups(rows.group_index[rows.num_tokens > 0])
 
 
-def _group_sum(rows: RowLengths, counts: Tensor) -> Tensor:
-    """(R,) int64: each row's group total of (R,) `counts`."""
-    place = places_of(rows.group_index)
+def _num_episodes(rows: RowLengths) -> int:
+    return count_groups(rows.episode_index[rows.num_tokens > 0])
+
+
+def _total_of(index: Tensor, counts: Tensor) -> Tensor:
+    """(R,) int64: the total of (R,) `counts` over the rows whose (R,) `index` is the row's own."""
+    place = places_of(index)
     return counts.new_zeros(len(place)).index_add(0, place, counts)[place]

@@ -30,6 +30,7 @@ __all__ = [
     "places_of",
     "rows_where",
     "totals_over",
+    "trained_tokens",
 ]
 
 UNSCORED = "unscored"
@@ -121,6 +122,13 @@ def broadcast_to_tokens(per_row: Tensor, row_offsets: Tensor) -> Tensor:
     if len(per_row) != len(row_offsets) - 1:
         raise ObjectiveError(f"{len(per_row)} values for {len(row_offsets) - 1} rows; give one a row.")
     return per_row.repeat_interleave(row_offsets.diff())
+
+
+def trained_tokens(credit: Credit, row_offsets: Tensor) -> Tensor:
+    """(N,) bool: tokens of the rows to which the credit gave no reason against training them."""
+    is_trained = torch.ones(len(row_offsets) - 1, dtype=torch.bool)
+    is_trained[list(credit.untrained)] = False
+    return broadcast_to_tokens(is_trained, row_offsets)
 
 
 def rows_where(mask: Tensor) -> list[int]:

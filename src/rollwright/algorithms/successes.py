@@ -1,5 +1,7 @@
 """Imitation of the policy's own successes (M34)."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -7,7 +9,7 @@ from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.groups import UNSCORED, broadcast_to_tokens, rows_where
 from rollwright.algorithms.objective import Credit, CreditInputs
 
-__all__ = ["REJECTED", "condition_on_success", "imitate_successes"]
+__all__ = ["REJECTED", "SuccessTarget", "condition_on_success", "imitate_successes"]
 
 REJECTED = "rejected"
 """Reason of a row that failed; it leaves the denominators, as a row withheld by a rule does."""
@@ -39,18 +41,28 @@ def imitate_successes(inputs: CreditInputs, *, threshold: float = 1.0) -> Credit
     )
 
 
-def condition_on_success(probabilities: Tensor, is_success: Tensor) -> Tensor:
-    """What imitation of successes aims at: π(y | success) ∝ π(y)·1{success}.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SuccessTarget:
+    """What imitation of successes aims at."""
+
+    target: Tensor
+    """(n,) float64, π(y | success); all zero where no success is possible: the task drops out."""
+    chance: float
+    """Of a success under the policy that sampled."""
+
+
+def condition_on_success(probabilities: Tensor, is_success: Tensor) -> SuccessTarget:
+    """The policy that sampled, given success: π(y | success) ∝ π(y)·1{success}.
 
     Args:
         probabilities: (n,) of the outcomes under the policy that sampled, summing to at most 1.
         is_success: (n,) bool.
 
     Returns:
-        (n,) float64 summing to 1; all zero where no success is possible: the task drops out.
+        The target and the chance of a success.
     """
     if probabilities.shape != is_success.shape:
         raise ObjectiveError(f"{len(probabilities)} probabilities have {len(is_success)} outcomes; give one each.")
     kept = torch.where(is_success, probabilities.to(torch.float64), 0.0)
-    total = kept.sum()
-    return kept / torch.where(total > 0, total, 1.0)
+    chance = float(kept.sum())
+    return SuccessTarget(target=kept / chance if chance > 0 else kept, chance=chance)

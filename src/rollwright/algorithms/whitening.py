@@ -15,12 +15,12 @@ from rollwright.algorithms.centered import center_within_group
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.groups import (
     ZERO_CONTRAST,
-    broadcast_to_tokens,
     credit_of_rows,
     episode_shares,
     group_statistics,
     places_of,
     rows_where,
+    trained_tokens,
 )
 from rollwright.algorithms.moments import Guard, moments_of, scale, whiten
 from rollwright.algorithms.objective import Credit, CreditFn, CreditInputs
@@ -135,7 +135,7 @@ def whiten_advantages(
         The credit with mean 0 and spread 1; value targets are those from before. One level gives 0 and a reason.
     """
     given = credit(inputs)
-    is_counted = _counted_tokens(inputs, given)
+    is_counted = trained_tokens(given, inputs.row_offsets)
     moments = moments_of(given.advantages[is_counted])
     whitened = whiten(given.advantages, moments, ddof=ddof, eps=eps, guard=guard)
     return _with_advantages(inputs, given, torch.where(is_counted, whitened, 0.0), is_level=bool(moments.is_level))
@@ -157,7 +157,7 @@ def scale_advantages(
         The credit with spread 1; value targets are those from before. One level gives 0 and a reason.
     """
     given = credit(inputs)
-    is_counted = _counted_tokens(inputs, given)
+    is_counted = trained_tokens(given, inputs.row_offsets)
     moments = moments_of(given.advantages[is_counted])
     scaled = scale(given.advantages, moments, ddof=ddof, eps=eps, guard=guard)
     return _with_advantages(inputs, given, torch.where(is_counted, scaled, 0.0), is_level=bool(moments.is_level))
@@ -171,13 +171,6 @@ def _broadcast_rewards(inputs: CreditInputs) -> Credit:
         has_zero_variance=torch.zeros_like(inputs.is_truncated),
     )
     return credit_of_rows(inputs, statistics, inputs.rewards)
-
-
-def _counted_tokens(inputs: CreditInputs, given: Credit) -> Tensor:
-    """(N,) bool, tokens of rows that the credit did not withhold."""
-    is_trained = torch.ones(len(inputs.rewards), dtype=torch.bool)
-    is_trained[list(given.untrained)] = False
-    return broadcast_to_tokens(is_trained, inputs.row_offsets)
 
 
 def _with_advantages(inputs: CreditInputs, given: Credit, advantages: Tensor, *, is_level: bool) -> Credit:
