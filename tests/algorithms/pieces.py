@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from rollwright.algorithms import CreditInputs, LossTerms, Objective, TokenStreams, kept_tokens, loss_terms
+from rollwright.algorithms.stages import make_stages
 
-__all__ = ["Batch", "credit_inputs", "gradient_of", "pack", "run", "weights_of"]
+__all__ = ["Batch", "credit_inputs", "gradient_of", "made_of", "pack", "run", "weights_of"]
 
 
 def credit_inputs(
@@ -65,6 +66,15 @@ def weights_of(objective: Objective, batch: Batch) -> dict[str, Tensor]:
     return {name: rule(batch.inputs, keep if rule.counting == "kept" else None) for name, rule in rules.items()}
 
 
+def made_of(objective: Objective, batch: Batch, weights: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+    """Stage to (N,) values, made once on the whole update."""
+    if not objective.stages:
+        return {}
+    everything = pack(replace(objective, stages=()), batch, range(len(batch.lengths)), weights=weights).streams
+    made = make_stages(objective, everything, torch.Generator().manual_seed(1))
+    return {name: stream[everything.action_mask] for name, stream in made.items()}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Packed:
     """Some rows of a batch as a piece."""
@@ -114,6 +124,7 @@ def pack(
             logprobs={name: spread(values) for name, values in batch.logprobs.items()},
             values={},
             entropy=None if batch.entropy is None else spread(batch.entropy),
+            made={name: spread(values) for name, values in made_of(objective, batch, weights).items()},
         ),
         regularizer_weights={name: spread(w) for name, w in made.items() if name != objective.component},
         token_index=token_index,
