@@ -22,9 +22,10 @@ from rollwright.algorithms.scans import discounted_sums
 from rollwright.algorithms.token_rewards import rewards_on_tokens
 from rollwright.algorithms.turns import Turns, turns_of
 
-__all__ = ["AnchorStateParts", "anchor_state_advantage", "anchor_state_parts"]
+__all__ = ["AnchorStateParts", "Scaling", "anchor_state_advantage", "anchor_state_parts"]
 
 Scaling = Literal["none", "std"]
+"""Of a distance from a mean: verifier units, or units of the standard deviation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,11 +1,9 @@
 """Credit by what an episode still earns from a token on (M01)."""
 
-import torch
-
-from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.groups import UNSCORED, broadcast_to_tokens, rows_where
+from rollwright.algorithms.bootstrapping import check_fraction
 from rollwright.algorithms.objective import Credit, CreditInputs
 from rollwright.algorithms.scans import discounted_sums
+from rollwright.algorithms.token_rewards import credit_of_scored, rewards_on_tokens
 
 __all__ = ["return_to_go"]
 
@@ -24,16 +22,6 @@ def return_to_go(inputs: CreditInputs, *, discount: float = 1.0, baseline: float
     Returns:
         (N,) float64 in verifier units; an unscored row gets 0 and a reason.
     """
-    if not 0.0 <= discount <= 1.0:
-        raise ObjectiveError(f"the discount is {discount}; it lies between 0 and 1.")
-    is_scored = ~inputs.rewards.isnan()
-    offsets = inputs.row_offsets
-    rewards = inputs.step_rewards.to(torch.float64).clone()
-    has_tokens = offsets.diff() > 0
-    rewards[offsets[1:][has_tokens] - 1] += torch.where(is_scored, inputs.rewards, 0.0)[has_tokens]
-    returns = discounted_sums(rewards, offsets, discount)
-    return Credit(
-        advantages=torch.where(broadcast_to_tokens(is_scored, offsets), returns - baseline, 0.0),
-        value_targets=None,
-        untrained=dict.fromkeys(rows_where(~is_scored), UNSCORED),
-    )
+    check_fraction("the discount", discount)
+    returns = discounted_sums(rewards_on_tokens(inputs), inputs.row_offsets, discount)
+    return credit_of_scored(inputs, returns - baseline, None)
