@@ -17,7 +17,7 @@ def numbers(groups, *, step=1, rules=ON_POLICY, **changes) -> dict[str, float | 
     (plan,) = plan_updates(batch, OBJECTIVE, first_update=1, num_minibatches=1)
     metrics = (
         *update_metrics(plan, outcome_of(plan, OBJECTIVE, **changes), OBJECTIVE, now=NOW),
-        *batch_metrics(batch, now=NOW),
+        *batch_metrics(batch, success_at=1.0, now=NOW),
     )
     keys = [(m.update, m.name, tuple(sorted(m.labels.items()))) for m in metrics]
     assert len(set(keys)) == len(keys)

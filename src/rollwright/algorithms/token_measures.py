@@ -81,7 +81,13 @@ class TokenMeasures:
 
 
 def measure_tokens(
-    objective: Objective, streams: TokenStreams, flags: Tensor, *, learner_version: int, keep: Tensor | None = None
+    objective: Objective,
+    streams: TokenStreams,
+    flags: Tensor,
+    *,
+    learner_version: int,
+    keep: Tensor | None = None,
+    band: tuple[float, float] | None = None,
 ) -> TokenMeasures:
     """Gather what was computed of every trained token.
 
@@ -91,6 +97,7 @@ def measure_tokens(
         flags: (T,) int32 bits of the loss.
         learner_version: weights that stood before the update.
         keep: (T,) bool, tokens in the numerator.
+        band: bounds of the clip in this update, where a controller has moved them since.
 
     Returns:
         N values a stream, in the order of the streams.
@@ -101,7 +108,7 @@ def measure_tokens(
     is_outside = is_truncated = None
     with torch.no_grad():
         if isinstance(objective.surrogate, Banded):
-            low, high = objective.surrogate.band
+            low, high = band or objective.surrogate.band
             ratio = objective.ratio(clean)
             is_outside = (clean.action_mask & ((ratio < low) | (ratio > high)))[mask]
         if isinstance(objective.correction, Truncating):

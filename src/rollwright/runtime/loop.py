@@ -276,7 +276,8 @@ class Loop:
         if memories_of(stage.objective):
             advance_memories(stage.objective, credit_inputs(batch, range(len(batch.rows)), batch.acts))
         receipts: list[Receipt] = []
-        metrics: list[Metric] = [*batch_metrics(batch, now=self._parts.now())]
+        success_at = self._parts.success_threshold
+        metrics: list[Metric] = [*batch_metrics(batch, success_at=success_at, now=self._parts.now())]
         for plan, update in outcome:
             receipts += receipts_of(plan, update, stage.objective)
             metrics += update_metrics(plan, update, stage.objective, now=self._parts.now())
