@@ -1,57 +1,112 @@
 """Refuse a composition that means nothing, before anything is trained with it.
 
-What cannot be seen in the fields is tried on a tiny batch: a stream that is read but not asked for, weights that do
-not sum to their closed form, a policy that is unchanged and yet has a ratio, a group size without any contrast.
+What its parts say of themselves is compared first (`contradictions.py`). What cannot be seen so is tried on a tiny
+batch (`trial.py`): a stream that is read but not asked for, values of the wrong shape, weights that do not sum to their
+closed form, an unchanged policy with a ratio, a gradient where no row has an advantage, a group size without contrast.
 """
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from rollwright.algorithms.composition import kept_tokens, loss_terms
+from rollwright.algorithms.composition import LossTerms, kept_tokens, loss_terms
+from rollwright.algorithms.contradictions import contradictions_of, row_advantage_conflict
+from rollwright.algorithms.controllers import coefficient_of
 from rollwright.algorithms.denominators import row_lengths
+from rollwright.algorithms.describe import Description, describe
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.masking import LOGPROB_STREAMS
+from rollwright.algorithms.groups import ZERO_CONTRAST
+from rollwright.algorithms.kl_in_reward import kl_in_reward
+from rollwright.algorithms.masking import clean_streams
 from rollwright.algorithms.objective import Credit, CreditInputs, Objective, TokenStreams, WeightFn
+from rollwright.algorithms.rows import row_max, row_min, row_sum
+from rollwright.algorithms.source_balance import SourceBalance
+from rollwright.algorithms.stages import make_stages
+from rollwright.algorithms.trial import scatter, trial_inputs, trial_streams, without
 
 __all__ = ["check_objective"]
 
 _NEEDS = frozenset({"behavior", "proximal", "reference", "teacher", "values", "entropy"})
-_ROW_TOKENS = 3
+_MOVED = 0.05
+"""Nats by which the trial policy is moved, at random."""
 
 
 def check_objective(objective: Objective, *, group_size: int) -> None:
-    """Refuse a composition that cannot be trained, with what to change.
+    """Refuse a composition that cannot be trained or contradicts itself, with what to change.
 
     Args:
         objective: the composition.
         group_size: attempts at one task in every full group of the run.
     """
-    if unknown := objective.needs - _NEEDS:
-        raise ObjectiveError(f"{objective.name} needs {sorted(unknown)}; an objective may need {sorted(_NEEDS)}.")
-    _check_components(objective)
-    inputs = _trial_inputs(group_size)
+    if group_size < 1:
+        raise ObjectiveError(f"group_size is {group_size}; a group has at least 1 attempt.")
+    _check_names(objective)
+    described = describe(objective)
+    if found := contradictions_of(described):
+        raise ObjectiveError(" ".join(found))
+    inputs = trial_inputs(group_size, _sources(objective.weights))
     credit = objective.credit(inputs)
     _check_credit(objective, credit, inputs, group_size)
-    streams = _trial_streams(objective, credit.advantages)
-    keep = kept_tokens(objective, streams).keep[streams.action_mask]
-    weights = {objective.component: _trial_weights(objective.weights, inputs, keep)}
-    for regularizer in objective.regularizers:
-        weights[regularizer.component] = _trial_weights(regularizer.weights, inputs, keep)
-    _check_loss(objective, streams, {name: _scatter(weight, streams) for name, weight in weights.items()})
+    _check_reads(objective, inputs)
+    _check_reward_divergence(objective, inputs)
+    _check_row_advantages(described, credit, inputs)
+    unchanged = _Trial.of(objective, inputs, credit, distance=0.0)
+    _check_shapes(objective, unchanged.streams)
+    _check_unchanged(objective, unchanged)
+    _check_moved(objective, _Trial.of(objective, inputs, credit, distance=_MOVED), credit, inputs)
 
 
-def _check_components(objective: Objective) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Trial:
+    """An update on the trial batch."""
+
+    streams: TokenStreams
+    weights: Mapping[str, Tensor]
+    """Component to (T,)."""
+
+    @classmethod
+    def of(cls, objective: Objective, inputs: CreditInputs, credit: Credit, *, distance: float) -> "_Trial":
+        """Streams, stages and weights, in the order in which a run makes them."""
+        bare = trial_streams(objective, inputs, credit, distance=distance)
+        bare = replace(bare, action_mask=bare.action_mask & _is_trained(bare, credit))
+        rows = replace(inputs, row_offsets=_offsets_of(bare))
+        rules = _rules(objective)
+        keep = _kept(objective, bare) if any(rule.counting == "kept" for rule in rules.values()) else None
+        weights = {name: scatter(_weigh(rule, rows, keep), bare.action_mask) for name, rule in rules.items()}
+        streams = replace(bare, token_weights=weights[objective.component])
+        before = replace(streams, logprobs={name: one for name, one in streams.logprobs.items() if name != "current"})
+        made = make_stages(objective, before, Generator().manual_seed(2))
+        return cls(streams=replace(streams, made=made), weights=weights)
+
+    def loss(self, objective: Objective) -> LossTerms:
+        """The loss of the whole batch."""
+        return loss_terms(objective, self.streams, self.weights)
+
+    def gradient(self, terms: Tensor) -> Tensor:
+        """(T,) gradient of the sum of (T,) terms in the current policy; 0 where there is none."""
+        current = self.streams.logprobs["current"]
+        found = torch.autograd.grad(terms.sum(), current, allow_unused=True)[0] if terms.requires_grad else None
+        return torch.zeros_like(current) if found is None else found
+
+
+def _check_names(objective: Objective) -> None:
+    if unknown := objective.needs - _NEEDS:
+        raise ObjectiveError(f"{objective.name} needs {sorted(unknown)}; an objective may need {sorted(_NEEDS)}.")
     components = [objective.component, *(one.component for one in objective.regularizers)]
     if len(set(components)) < len(components):
         raise ObjectiveError(f"{objective.name} has components {components}; each name may stand once.")
-    rules = [objective.weights, *(one.weights for one in objective.regularizers)]
-    if any(rule.counting == "kept" for rule in rules) and "proximal" not in objective.needs:
+    if any(rule.counting == "kept" for rule in _rules(objective).values()) and "proximal" not in objective.needs:
         raise ObjectiveError(
             f"{objective.name} counts kept tokens without proximal scores: in bypass mode what is kept is known only "
             "after the weights are made. Count `structural` tokens, or score the proximal policy."
         )
+    for one in objective.regularizers:
+        if not torch.tensor(coefficient_of(one.coefficient)).isfinite():
+            raise ObjectiveError(f"the coefficient of {one.component} in {objective.name} is {one.coefficient}.")
 
 
 def _check_credit(objective: Objective, credit: Credit, inputs: CreditInputs, group_size: int) -> None:
@@ -61,21 +116,82 @@ def _check_credit(objective: Objective, credit: Credit, inputs: CreditInputs, gr
             f"the credit of {objective.name} gave shape {tuple(credit.advantages.shape)} for {num_tokens} action "
             "tokens; give one advantage a token."
         )
+    if not bool(credit.advantages.isfinite().all()):
+        raise ObjectiveError(
+            f"the credit of {objective.name} gives advantages that are not finite to a batch with an attempt that was "
+            "not scored (reward NaN); such a row has advantage 0 and leaves the statistics of its group."
+        )
     if not bool(credit.advantages.any()):
         raise ObjectiveError(
-            f"{objective.name} gives no advantage in groups of {group_size} with distinct rewards: nothing would ever "
-            "be trained. Credit that compares attempts needs a group of at least 2."
+            f"{objective.name} gives no advantage in groups of {group_size} with right and wrong attempts: nothing "
+            "would ever be trained. Credit that compares attempts needs a group of at least 2."
         )
 
 
-def _check_loss(objective: Objective, streams: TokenStreams, weights: dict[str, Tensor]) -> None:
-    found = loss_terms(objective, replace(streams, token_weights=weights[objective.component]), weights)
+def _check_reads(objective: Objective, inputs: CreditInputs) -> None:
+    """The credit on what a run would make for the objective's needs."""
+    try:
+        objective.credit(without(inputs, objective.needs))
+    except ObjectiveError as error:
+        raise ObjectiveError(
+            f"the credit of {objective.name} reads a stream that its `needs` {sorted(objective.needs)} do not ask for, "
+            f"so that no run would make it: {error}"
+        ) from error
+
+
+def _check_reward_divergence(objective: Objective, inputs: CreditInputs) -> None:
+    for stage in _stages_of(objective.credit):
+        if stage.func is not kl_in_reward or "credit" not in stage.keywords:
+            continue
+        inner = cast("Callable[[CreditInputs], Credit]", stage.keywords["credit"])
+        given = cast("Credit", stage(inputs))
+        if torch.equal(given.advantages, inner(inputs).advantages):
+            raise ObjectiveError(
+                f"the KL in the reward of {objective.name} changes no advantage: its coefficient is 0, or the credit "
+                'inside it reads no reward of a token. Put it at place="row_rewards" or place="advantages".'
+            )
+
+
+def _check_row_advantages(described: Description, credit: Credit, inputs: CreditInputs) -> None:
+    (surrogate,), (estimator,) = described.of_role("surrogate"), described.of_role("credit")
+    if "row_advantage" not in surrogate.facts:
+        return
+    everywhere = torch.ones_like(credit.advantages, dtype=torch.bool)
+    highest = row_max(credit.advantages, everywhere, inputs.row_offsets)
+    lowest = row_min(credit.advantages, everywhere, inputs.row_offsets)
+    if bool((highest > lowest).any()):
+        raise ObjectiveError(row_advantage_conflict(described.name, surrogate.name, estimator.name))
+
+
+def _check_shapes(objective: Objective, streams: TokenStreams) -> None:
+    clean = clean_streams(streams, objective.needs | {"current"}).streams
+    ratio = objective.ratio(clean)
+    keep, surrogate = objective.keep(clean), objective.surrogate(ratio, clean)
+    given = {
+        "ratio": ratio,
+        "keep": keep.keep,
+        "flags of the keep": keep.flags,
+        "correction": objective.correction(clean),
+        "surrogate": surrogate.per_token,
+        "flags of the surrogate": surrogate.flags,
+        **{f"term {one.component}": one.per_token(clean) for one in objective.regularizers},
+    }
+    for what, stream in given.items():
+        if stream.shape != clean.action_mask.shape:
+            raise ObjectiveError(
+                f"the {what} of {objective.name} gave shape {tuple(stream.shape)} for {len(clean.action_mask)} tokens; "
+                "give one value a token."
+            )
+    if keep.keep.dtype is not torch.bool:
+        raise ObjectiveError(f"the keep of {objective.name} is {keep.keep.dtype}; it is a mask of bool.")
+
+
+def _check_unchanged(objective: Objective, trial: _Trial) -> None:
+    found = trial.loss(objective)
     if bool((found.ratio != 1).any()):
         raise ObjectiveError(f"the ratio of {objective.name} is not 1 for an unchanged policy.")
-    current = streams.logprobs["current"]
-    total = found.terms[objective.component].sum()
-    gradient = torch.autograd.grad(total, current, allow_unused=True)[0] if total.requires_grad else None
-    if gradient is None or not bool(gradient.any()):
+    gradient = trial.gradient(found.terms[objective.component])
+    if not bool(gradient.any()):
         raise ObjectiveError(
             f"the surrogate of {objective.name} has no gradient on an unchanged policy; a surrogate of the ratio needs "
             "a ratio that has one, such as token_ratio."
@@ -84,59 +200,80 @@ def _check_loss(objective: Objective, streams: TokenStreams, weights: dict[str, 
         raise ObjectiveError(f"the gradient of {objective.name} is not finite on an unchanged policy.")
 
 
-def _trial_weights(rule: WeightFn, inputs: CreditInputs, keep: Tensor) -> Tensor:
+def _check_moved(objective: Objective, trial: _Trial, credit: Credit, inputs: CreditInputs) -> None:
+    found = trial.loss(objective)
+    gradient = trial.gradient(found.terms[objective.component])
+    if not bool(found.loss.isfinite()) or not bool(gradient.isfinite().all()):
+        raise ObjectiveError(f"the loss or the gradient of {objective.name} is not finite once the policy has moved.")
+    for one in objective.regularizers:
+        if not found.terms[one.component].requires_grad:
+            raise ObjectiveError(
+                f"the term {one.component} of {objective.name} has no gradient; what it reads does not depend on the "
+                "current policy."
+            )
+    has_none = row_sum(credit.advantages.abs(), inputs.row_offsets) == 0
+    moves = row_sum(gradient.detach().abs(), trial.streams.row_offsets) > 0
+    if not objective.acts_without_advantage and bool((has_none & moves).any()):
+        raise ObjectiveError(
+            f"{objective.name} has a gradient in rows without any advantage, which a run skips unless the objective "
+            "says `acts_without_advantage=True`."
+        )
+
+
+def _rules(objective: Objective) -> dict[str, WeightFn]:
+    """Component to its denominator."""
+    return {objective.component: objective.weights, **{one.component: one.weights for one in objective.regularizers}}
+
+
+def _weigh(rule: WeightFn, inputs: CreditInputs, keep: Tensor | None) -> Tensor:
     counted = keep if rule.counting == "kept" else None
     weights = rule(inputs, counted)
     due = rule.weight_sum(row_lengths(inputs, counted))
-    if weights.shape != keep.shape or abs(float(weights.sum()) - due) > 1e-9 * max(1.0, abs(due)):
+    num_tokens = int(inputs.row_offsets[-1])
+    if weights.shape != (num_tokens,) or abs(float(weights.sum()) - due) > 1e-9 * max(1.0, abs(due)):
         raise ObjectiveError(
             f"the weights of {rule.name} have shape {tuple(weights.shape)} and sum {float(weights.sum())}; the closed "
-            f"form says {tuple(keep.shape)} and {due}."
+            f"form says {(num_tokens,)} and {due}."
         )
     return weights
 
 
-def _trial_inputs(group_size: int) -> CreditInputs:
-    """Two full groups with distinct rewards, three action tokens a row."""
-    num_rows = 2 * group_size
-    rows = torch.arange(num_rows)
-    num_tokens = _ROW_TOKENS * num_rows
-    return CreditInputs(
-        rewards=1.0 + rows.to(torch.float64),
-        group_index=rows // group_size,
-        source_index=torch.zeros_like(rows),
-        episode_index=rows,
-        row_offsets=torch.arange(num_rows + 1) * _ROW_TOKENS,
-        is_truncated=torch.zeros(num_rows, dtype=torch.bool),
-        step_rewards=torch.zeros(num_tokens, dtype=torch.float64),
-        turn_index=torch.zeros(num_tokens, dtype=torch.int64),
-        state_index=torch.full((num_tokens,), -1),
-        logprobs={name: torch.full((num_tokens,), -1.0, dtype=torch.float64) for name in LOGPROB_STREAMS},
-        values={
-            "predicted": torch.zeros(num_tokens, dtype=torch.float64),
-            "bootstrap": torch.zeros(num_rows, dtype=torch.float64),
-        },
-    )
+def _kept(objective: Objective, streams: TokenStreams) -> Tensor:
+    """(N,) which action tokens stay, decided before any weight is made."""
+    before = replace(streams, logprobs={name: one for name, one in streams.logprobs.items() if name != "current"})
+    try:
+        return kept_tokens(objective, before).keep[streams.action_mask]
+    except ObjectiveError as error:
+        raise ObjectiveError(
+            f"{objective.name} counts kept tokens, but what it keeps cannot be told before the weights are made: "
+            f"{error} Count `structural` tokens, or keep by proximal over behavior."
+        ) from error
 
 
-def _trial_streams(objective: Objective, advantages: Tensor) -> TokenStreams:
-    """Rows of one prompt token and three action tokens, under an unchanged policy, with the needed streams only."""
-    num_rows = len(advantages) // _ROW_TOKENS
-    is_action = (torch.arange(num_rows * (_ROW_TOKENS + 1)) % (_ROW_TOKENS + 1)) > 0
-    scores = torch.where(is_action, -1.0, torch.nan)
-    names = [name for name in LOGPROB_STREAMS if name in objective.needs and name != "current"]
-    needs_values = "values" in objective.needs
-    return TokenStreams(
-        row_offsets=torch.arange(num_rows + 1) * (_ROW_TOKENS + 1),
-        action_mask=is_action,
-        advantages=torch.zeros(len(is_action), dtype=torch.float64).masked_scatter(is_action, advantages),
-        token_weights=torch.zeros(len(is_action), dtype=torch.float64),
-        policy_versions=torch.zeros(len(is_action), dtype=torch.int32),
-        logprobs={**dict.fromkeys(names, scores), "current": scores.clone().requires_grad_()},
-        values=dict.fromkeys(("current", "previous", "target"), scores) if needs_values else {},
-        entropy=torch.where(is_action, 1.0, torch.nan) if "entropy" in objective.needs else None,
-    )
+def _is_trained(streams: TokenStreams, credit: Credit) -> Tensor:
+    """(T,) bool, False in rows that a rule withheld; those without contrast stay."""
+    withheld = [row for row, reason in credit.untrained.items() if reason != ZERO_CONTRAST]
+    stays = torch.ones(len(streams.row_offsets) - 1, dtype=torch.bool)
+    stays[withheld] = False
+    return stays.repeat_interleave(streams.row_offsets.diff())
 
 
-def _scatter(weights: Tensor, streams: TokenStreams) -> Tensor:
-    return torch.zeros_like(streams.token_weights).masked_scatter(streams.action_mask, weights)
+def _offsets_of(streams: TokenStreams) -> Tensor:
+    """(R + 1,) into the action tokens that are trained."""
+    running = torch.cat([torch.zeros(1, dtype=torch.int64), streams.action_mask.to(torch.int64).cumsum(0)])
+    return running[streams.row_offsets]
+
+
+def _sources(weights: WeightFn) -> tuple[int, ...]:
+    """Task sources that the weights know."""
+    return tuple(weights.targets) if isinstance(weights, SourceBalance) else (0,)
+
+
+def _stages_of(credit: object) -> list[partial[object]]:
+    """The stages around a credit, outer first."""
+    found: list[partial[object]] = []
+    while isinstance(credit, partial):
+        stage = cast("partial[object]", credit)
+        found.append(stage)
+        credit = stage.keywords.get("credit")
+    return found

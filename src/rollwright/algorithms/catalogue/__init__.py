@@ -38,11 +38,16 @@ METHODS, PARTS = _collected()
 """In the order of their ids; in the order of the families."""
 
 
-def method_of(method: str) -> Method:
-    """The method with this id."""
-    return next(one for one in METHODS if one.id == method)
+def method_of(method: str) -> Method | None:
+    """The method with this id; None where there is none."""
+    return next((one for one in METHODS if one.id == method), None)
 
 
-def part_of(make: object) -> Part | None:
-    """The part that this function or class is; None where the catalogue has none."""
-    return next((one for one in PARTS if one.make is make), None)
+def part_of(make: object, role: Role | None) -> Part | None:
+    """The part that a function or class is in a role; None where the catalogue has none.
+
+    Args:
+        make: the function itself, or the class of the record.
+        role: where it stands; None takes the first of any role.
+    """
+    return next((one for one in PARTS if one.make is make and role in (None, one.role)), None)

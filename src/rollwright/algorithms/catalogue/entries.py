@@ -14,6 +14,7 @@ Fact = Literal[
     "teacher_gap",  # credit: the advantage is a score of the current update and no reward
     "covers_staleness",  # ratio: current over behavior, so staleness and mismatch are in it
     "corrects_staleness",  # correction or surrogate: weighs or cuts by proximal/behavior or current/behavior
+    "corrects_update",  # correction: weighs by current/behavior, so the size of the update is in it
     "row_advantage",  # surrogate: reads one advantage a row
     "row_ratio",  # ratio: one value a row
     "kl_in_loss",  # regularizer: a KL to the reference

@@ -1,0 +1,155 @@
+"""A tiny batch to try an objective on: every stream that a part may read, with seeded random values.
+
+Five groups: one success among failures, one failure among successes, all right, all wrong, and one with an attempt that
+was not scored; one attempt is truncated, and one episode has two rows. The policy is unchanged, or moved a little.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import torch
+from torch import Generator, Tensor
+
+from rollwright.algorithms.masking import LOGPROB_STREAMS
+from rollwright.algorithms.objective import Credit, CreditInputs, Objective, TokenStreams
+
+__all__ = ["CREDIT_NEEDS", "ROW_TOKENS", "scatter", "trial_inputs", "trial_streams", "without"]
+
+ROW_TOKENS: Final = (3, 2, 4, 1)
+"""Action tokens of the rows, in turn."""
+CREDIT_NEEDS: Final[Mapping[str, str]] = {
+    "proximal": "proximal",
+    "reference": "reference",
+    "teacher": "teacher",
+    "predicted": "values",
+    "bootstrap": "values",
+    "entropy": "entropy",
+}
+"""Stream of a credit to the need of an objective under which a run makes it."""
+
+_SCORES: Final = ("behavior", "proximal", "reference", "teacher", "informed", "after", "before")
+_PROCESS: Final = ("process", "process_reference")
+
+
+def trial_inputs(group_size: int, sources: Sequence[int] = (0,)) -> CreditInputs:
+    """Rows of five groups, with every stream of `streams.py`.
+
+    Args:
+        group_size: attempts of a group, at least 1.
+        sources: numbers of the task sources to take, in turn by group.
+
+    Returns:
+        Between 1 and 4 action tokens a row; the same at every call.
+    """
+    rows = _Rows.of(group_size)
+    generator = Generator().manual_seed(0)
+    lengths = torch.tensor([ROW_TOKENS[row % len(ROW_TOKENS)] for row in range(len(rows.rewards))])
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
+    num_rows, num_tokens = len(rows.rewards), int(offsets[-1])
+    group = torch.tensor(rows.groups)
+    place = torch.arange(num_tokens) - offsets[:-1].repeat_interleave(lengths)
+
+    def uniform(count: int, low: float, high: float) -> Tensor:
+        return low + (high - low) * torch.rand(count, generator=generator, dtype=torch.float64)
+
+    return CreditInputs(
+        rewards=torch.tensor(rows.rewards, dtype=torch.float64),
+        group_index=group,
+        source_index=torch.tensor(sources)[group % len(sources)],
+        episode_index=torch.tensor(rows.episodes),
+        row_offsets=offsets,
+        is_truncated=torch.tensor(rows.truncated),
+        step_rewards=uniform(num_tokens, -0.1, 0.1),
+        turn_index=place // 2,
+        state_index=10 * group.repeat_interleave(lengths) + place // 2,
+        logprobs={name: uniform(num_tokens, -2.0, -0.1) for name in (*_SCORES, *_PROCESS)},
+        values={
+            "predicted": uniform(num_tokens, 0.0, 1.0),
+            "bootstrap": uniform(num_rows, 0.0, 1.0),
+            "entropy": uniform(num_tokens, 0.1, 2.0),
+            "sum_squared_probabilities": uniform(num_tokens, 0.2, 0.9),
+            "greedy_reward": uniform(num_rows, 0.2, 0.8),
+            "quality": uniform(num_rows, 0.2, 1.0),
+            "is_hack": (torch.arange(num_rows) == num_rows - 1).to(torch.float64),
+            "is_flagged": (torch.arange(num_tokens) % 3 == 0).to(torch.float64),
+        },
+        keys={"task": group, "role": torch.zeros_like(group), "parent": group},
+    )
+
+
+def without(inputs: CreditInputs, needs: frozenset[str]) -> CreditInputs:
+    """The inputs as a run makes them for these needs: without the streams that it would not compute."""
+
+    def kept(streams: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: one for name, one in streams.items() if CREDIT_NEEDS.get(name) in (None, *needs)}
+
+    return replace(inputs, logprobs=kept(inputs.logprobs), values=kept(inputs.values))
+
+
+def trial_streams(objective: Objective, inputs: CreditInputs, credit: Credit, *, distance: float) -> TokenStreams:
+    """The rows of the inputs as a piece, one prompt token before each, with the needed streams only.
+
+    Args:
+        objective: its `needs` say which streams there are.
+        inputs: rows.
+        credit: theirs.
+        distance: nats by which the policy has moved, at random; 0 is an unchanged policy.
+
+    Returns:
+        Streams with NaN outside the action mask; `current` and `entropy` have a gradient.
+    """
+    generator = Generator().manual_seed(1)
+    lengths = inputs.row_offsets.diff() + 1
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
+    is_action = torch.ones(int(offsets[-1]), dtype=torch.bool)
+    is_action[offsets[:-1]] = False
+    scores = torch.where(is_action, -0.1 - 2.0 * torch.rand(len(is_action), generator=generator), torch.nan)
+    moved = (scores + distance * torch.randn(len(is_action), generator=generator)).requires_grad_()
+    others = torch.where(is_action, -0.1 - 2.0 * torch.rand(len(is_action), generator=generator), torch.nan)
+    logprobs = {name: scores for name in LOGPROB_STREAMS if name in objective.needs}
+    logprobs |= {name: others for name in ("reference", "teacher") if name in objective.needs}
+    targets = {} if credit.value_targets is None else {"target": others}
+    return TokenStreams(
+        row_offsets=offsets,
+        action_mask=is_action,
+        advantages=scatter(credit.advantages, is_action),
+        token_weights=torch.zeros(len(is_action), dtype=torch.float64),
+        policy_versions=torch.where(is_action, 0, -1).to(torch.int32),
+        logprobs={**logprobs, "current": moved},
+        values={"current": moved, "previous": scores, **targets} if "values" in objective.needs else {},
+        entropy=torch.where(is_action, moved * -0.5, torch.nan) if "entropy" in objective.needs else None,
+    )
+
+
+def scatter(values: Tensor, is_action: Tensor) -> Tensor:
+    """(T,) float64 from (N,): each action token's value, 0 elsewhere."""
+    return torch.zeros(len(is_action), dtype=torch.float64).masked_scatter(is_action, values.to(torch.float64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Facts of the rows, in order."""
+
+    rewards: list[float]
+    groups: list[int]
+    episodes: list[int]
+    truncated: list[bool]
+
+    @classmethod
+    def of(cls, group_size: int) -> "_Rows":
+        rest = group_size - 1
+        outcomes = [
+            [1.0] + [0.0] * rest,
+            [1.0] * rest + [0.0 if rest else 1.0],
+            [1.0] * group_size,
+            [0.0] * group_size,
+            [torch.nan] + [1.0] * (rest // 2) + [0.0] * (rest - rest // 2),
+        ]
+        rewards = [reward for group in outcomes for reward in group]
+        groups = [place for place, group in enumerate(outcomes) for _ in group]
+        episodes = list(range(len(rewards)))
+        # The first episode has a second row, and the last attempt of the first group did not end by itself.
+        rewards, groups, episodes = [rewards[0], *rewards], [0, *groups], [0, *episodes]
+        truncated = [row == group_size and group_size > 1 for row in range(len(rewards))]
+        return cls(rewards=rewards, groups=groups, episodes=episodes, truncated=truncated)
