@@ -38,7 +38,7 @@ class LengthAdaptive:
         if chosen("alpha", self.alpha, undisclosed_by="Seed1.5-Thinking") <= 0:
             raise ObjectiveError(f"alpha is {self.alpha}; it is above 0, such as 0.05 (VAPO) or 1.5 (CompactionRL).")
 
-    def of_lengths(self, lengths: Tensor) -> Tensor:
+    def __call__(self, lengths: Tensor) -> Tensor:
         """(R,) float64 λ in [0, 1) of rows with (R,) action tokens; 0 for an empty row."""
         reach = chosen("alpha", self.alpha, undisclosed_by="Seed1.5-Thinking") * lengths.to(torch.float64)
         return (1.0 - 1.0 / reach).clamp(min=0.0)
@@ -90,7 +90,7 @@ def lambda_of_rows(given: float | LengthAdaptive, inputs: CreditInputs) -> float
             lengths = inputs.row_offsets.diff()
             if given.over == "episode":
                 lengths = totals_over(lengths, places_of(inputs.episode_index))
-            return given.of_lengths(lengths)
+            return given(lengths)
         case number:
             check_fraction("policy_lambda", number)
             return float(number)
