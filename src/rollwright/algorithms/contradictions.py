@@ -45,8 +45,8 @@ def _in_divergence(description: Description) -> Iterator[str]:
     if len(losing) > 1:
         places = ", ".join(one.place for one in losing)
         yield (
-            f"{description.name} has {len(losing)} terms with a KL to the reference ({places}): it would count more than "
-            "once. Keep one of them."
+            f"{description.name} has {len(losing)} terms with a KL to the reference ({places}): it counts "
+            "more than once. Keep one of them."
         )
 
 

@@ -7,6 +7,7 @@ not know is named as `module:qualname`.
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
@@ -22,6 +23,10 @@ UNKNOWN_NUMBER = "?"
 """Stands for a number that the composition leaves out."""
 
 _WHOLE = 1e15
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\w+)\}")
+_BRACES = {"{{": "{", "}}": "}"}
+_LEFT_SIDE = re.compile(r"^\w+ = ")
+"""Of a formula: what it gives has another name inside another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,15 +280,19 @@ def _chosen(value: object) -> str:
 
 
 def _filled(formula: str, words: Mapping[str, str]) -> str:
-    """The formula with each {argument} replaced; what has no word stays as it is."""
-    for name, word in words.items():
-        formula = formula.replace(f"{{{name}}}", word)
-    return formula
+    """The formula with each {argument} replaced; {{ and }} are braces, and what has no word stays as it is."""
+
+    def word(found: re.Match[str]) -> str:
+        return _BRACES.get(found[0]) or words.get(found[1], found[0])
+
+    return _PLACEHOLDER.sub(word, formula)
 
 
 def _inside(part: PartDescription) -> str:
     """How a part stands in the formula of the one around it: a controller by its argument's name."""
-    return part.place.rpartition(".")[2] if part.role == "controller" else part.formula
+    if part.role == "controller":
+        return part.place.rpartition(".")[2]
+    return f"[{_LEFT_SIDE.sub('', part.formula)}]"
 
 
 def _coefficient(coefficient: float | Controller) -> str:
