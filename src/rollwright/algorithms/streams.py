@@ -12,6 +12,7 @@
 | entropy | values | (N,) | of the full vocabulary, nats, detached (M21) |
 | sum_squared_probabilities | values | (N,) | Σπ² over the vocabulary (M10) |
 | greedy_reward | values | (R,) | reward of the greedy attempt at the row's task; NaN where there is none (M08) |
+| role_reward | values | (R,) | what the row's role was worth; NaN where unscored (M17) |
 | quality | values | (R,) | a grader's factor in (0, 1]; NaN where there is none (M29) |
 | is_hack | values | (R,) | 1 for a confirmed hack (M29) |
 | thinking_tokens, answer_tokens | values | (R,) | lengths of the row's reasoning and of its answer (M88) |
@@ -32,7 +33,19 @@ from rollwright.algorithms.objective import CreditInputs
 __all__ = ["key_of", "logprobs_of", "value_of"]
 
 _OF_TOKENS: Final = frozenset({"predicted", "entropy", "sum_squared_probabilities", "is_flagged"})
-_OF_ROWS: Final = frozenset({"bootstrap", "greedy_reward", "quality", "is_hack"})
+_OF_ROWS: Final = frozenset(
+    {
+        "bootstrap",
+        "greedy_reward",
+        "quality",
+        "is_hack",
+        "thinking_tokens",
+        "answer_tokens",
+        "input_tokens",
+        "cold_start_budget",
+        "effort",
+    }
+)
 """Values by what has one of them; what is in neither is its reader's to check."""
 
 
