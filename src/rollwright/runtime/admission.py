@@ -8,13 +8,18 @@ __all__ = ["AdmissionRule"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRule:
-    """A group is admitted whole while `accepted + running + G <= (version + 1 + max_lag) * B` (M108)."""
+    """A group is admitted whole while `accepted + running + G <= (version + 1 + max_lag) * B`.
+
+    M108, as AReaL has it (arXiv:2505.24298) for single rollouts.
+    """
 
     batch_slots: int
     """B, a multiple of G."""
     group_size: int
     """G"""
     max_lag: int
+    max_running: int | None = None
+    """Slots in flight at once, at least G; None leaves that to the places of the engine."""
 
     def __post_init__(self) -> None:
         """Refuse a batch that groups cannot fill."""
@@ -25,16 +30,29 @@ class AdmissionRule:
             )
         if self.max_lag < 0:
             raise ValueError(f"max_lag is {self.max_lag}; it is 0 (synchronous) or more.")
+        if self.max_running is not None and self.max_running < self.group_size:
+            raise ValueError(
+                f"max_running is {self.max_running} and groups have {self.group_size} slots; a group starts whole."
+            )
 
     def admits(self, *, accepted: int, running: int, version: int) -> bool:
-        """True while one more group may start.
+        """True while one more group may start: `capacity` has room for it whole."""
+        return self.capacity(accepted=accepted, running=running, version=version) >= self.group_size
+
+    def capacity(self, *, accepted: int, running: int, version: int) -> int:
+        """Slots that may start now: what age allows, and no more than what may run at once.
 
         Args:
             accepted: slots trained or ready since the stage's start.
             running: slots in flight, those that failed for good in standing groups included.
             version: steps finished in this stage.
         """
-        return accepted + running + self.group_size <= (version + 1 + self.max_lag) * self.batch_slots
+        by_age = self.staleness_capacity(accepted=accepted, running=running, version=version)
+        return by_age if self.max_running is None else min(by_age, self.max_running - running)
+
+    def staleness_capacity(self, *, accepted: int, running: int, version: int) -> int:
+        """Slots that may start without any of them being too old when trained: (version + 1 + max_lag)·B less these."""
+        return (version + 1 + self.max_lag) * self.batch_slots - accepted - running
 
 
 def _divisors(number: int) -> list[int]:
