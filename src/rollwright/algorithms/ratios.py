@@ -94,6 +94,6 @@ def log_correction(streams: TokenStreams, of: Corrected) -> Tensor:
     return (stream_of(streams, of) - stream_of(streams, "behavior")).detach()
 
 
-def clamped_exp(log_ratio: Tensor) -> Tensor:
-    """Exponential of (T,) log-ratios within ±20 nats: finite in float32, with gradient 0 strictly beyond."""
-    return log_ratio.clamp(min=-LOG_RATIO_BOUND, max=LOG_RATIO_BOUND).exp()
+def clamped_exp(log_ratio: Tensor, *, bound: float = LOG_RATIO_BOUND) -> Tensor:
+    """Exponential of log-ratios within ±bound nats: finite in float32, with gradient 0 strictly beyond."""
+    return log_ratio.clamp(min=-bound, max=bound).exp()
