@@ -11,10 +11,11 @@ from typing import Final
 import torch
 from torch import Generator, Tensor
 
+from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.masking import LOGPROB_STREAMS
-from rollwright.algorithms.objective import Credit, CreditInputs, Objective, TokenStreams
+from rollwright.algorithms.objective import Credit, CreditFn, CreditInputs, Objective, TokenStreams
 
-__all__ = ["CREDIT_NEEDS", "ROW_TOKENS", "scatter", "trial_inputs", "trial_streams", "without"]
+__all__ = ["CREDIT_NEEDS", "ROW_TOKENS", "needs_of_credit", "scatter", "trial_inputs", "trial_streams", "without"]
 
 ROW_TOKENS: Final = (3, 2, 4, 1)
 """Action tokens of the rows, in turn."""
@@ -85,6 +86,26 @@ def without(inputs: CreditInputs, needs: frozenset[str]) -> CreditInputs:
         return {name: one for name, one in streams.items() if CREDIT_NEEDS.get(name) in (None, *needs)}
 
     return replace(inputs, logprobs=kept(inputs.logprobs), values=kept(inputs.values))
+
+
+def needs_of_credit(credit: CreditFn) -> frozenset[str]:
+    """What an objective with this credit needs, found by leaving each stream out.
+
+    Args:
+        credit: an estimator with all its numbers.
+
+    Returns:
+        Of proximal, reference, teacher, values and entropy.
+    """
+    inputs = trial_inputs(2)
+    everything = frozenset(CREDIT_NEEDS.values())
+    found: set[str] = set()
+    for need in everything:
+        try:
+            credit(without(inputs, everything - {need}))
+        except ObjectiveError:
+            found.add(need)
+    return frozenset(found)
 
 
 def trial_streams(objective: Objective, inputs: CreditInputs, credit: Credit, *, distance: float) -> TokenStreams:
