@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rollwright.record import RewardComponent, ScoredTrajectory, ToolCall, unscored
-from rollwright.runtime.metrics import StepClock, step_metrics
+from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
 from rollwright.runtime.parts import Attempt
 from tests.runtime.fakes import NOON, ended, task
 
@@ -59,8 +59,9 @@ def call(call_id, status):
     )
 
 
-def measured(members, *, balance=None, clock=CLOCK):
-    return step_metrics(4, members, balance=balance or {}, clock=clock, now=NOON)
+def measured(members, *, others=(), balance=None, clock=CLOCK):
+    episodes = StepEpisodes(members=members, others=others, success_at=1.0)
+    return step_metrics(4, episodes, balance=balance or {}, clock=clock, now=NOON)
 
 
 def value(metrics, name, **labels):

@@ -36,7 +36,7 @@ from rollwright.record import Metric, Receipt, ScoredTrajectory
 from rollwright.runtime.checkpoints import save_checkpoint
 from rollwright.runtime.errors import NoProgressError, RunStoppedError, first_of
 from rollwright.runtime.ledger import Ledger, LedgerBalance
-from rollwright.runtime.metrics import StepClock, step_metrics
+from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
 from rollwright.runtime.observers import EvaluationReport, Observer, StageStarted, StepReport
 from rollwright.runtime.parts import Collected, Collector, CollectorState, GroupCounter, Learner
 from rollwright.runtime.progress import EvaluationPoint, Progress
@@ -247,6 +247,7 @@ class Loop:
         evaluation = await self._evaluate(stage) if is_due else None
         saving = time.monotonic()
         ended = (*members, *collected.others, *(evaluation.trajectories if evaluation else ()))
+        episodes = StepEpisodes(members=members, others=collected.others, success_at=parts.success_threshold)
         await self._commit(
             CommitRows(
                 kind="step",
@@ -256,7 +257,7 @@ class Loop:
                 ledger=parts.ledger.take_rows(),
                 metrics=(
                     *learned.metrics,
-                    *step_metrics(step, members, balance=balance.by_state, clock=clock, now=parts.now()),
+                    *step_metrics(step, episodes, balance=balance.by_state, clock=clock, now=parts.now()),
                 ),
                 evaluations=evaluation.rows if evaluation else (),
             ),

@@ -1,0 +1,165 @@
+"""Numbers of the episodes of a step: how they ended, what they were paid, how long and how varied they are.
+
+Every episode counts once, however many rows or tokens it has, before any weighting. A mean over nothing is None.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+
+from rollwright.algorithms.diagnostics import Diagnostic
+from rollwright.record import ScoredTrajectory
+from rollwright.statistics import choice_entropy, repeated_share
+
+__all__ = ["StepEpisodes", "episode_metrics"]
+
+_QUANTILES: Final = (0.1, 0.5, 0.9, 0.99)
+_RATES: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
+_Key = TypeVar("_Key", str, int)
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepEpisodes:
+    """What ended by a step."""
+
+    members: Sequence[ScoredTrajectory]
+    """Of the batch that was trained."""
+    others: Sequence[ScoredTrajectory]
+    """Filtered, expired and failed ones, which were not."""
+    success_at: float
+    """Reward from which an episode is right, verifier units."""
+
+
+def episode_metrics(episodes: StepEpisodes) -> Iterator[Diagnostic]:
+    """The numbers of a step's episodes, in a fixed order.
+
+    Args:
+        episodes: of the step.
+
+    Yields:
+        Those of the trained batch, but for the reward before the filter, which is of everything that was scored.
+    """
+    yield from _endings(episodes.members)
+    yield from _tools(episodes.members)
+    yield from _lengths(episodes)
+    yield from _rewards(episodes)
+    yield from _variety(episodes)
+
+
+def _endings(members: Sequence[ScoredTrajectory]) -> Iterator[Diagnostic]:
+    total = len(members)
+    reasons = Counter(m.trajectory.terminal_reason for m in members)
+    for reason, count in sorted(reasons.items()):
+        yield _share("terminal/reason", count, total, {"reason": str(reason)})
+    cut = {reason: count for reason, count in reasons.items() if reason.is_truncated}
+    yield _share("len/trunc_rate", sum(cut.values()), total)
+    for reason, count in sorted(cut.items()):
+        yield _share("len/trunc_rate", count, total, {"reason": str(reason)})
+
+
+def _tools(members: Sequence[ScoredTrajectory]) -> Iterator[Diagnostic]:
+    calls = [c for m in members for c in m.trajectory.tool_calls]
+    statuses = Counter(c.status for c in calls)
+    yield _mean("env/tool_calls", [float(len(m.trajectory.tool_calls)) for m in members], "calls")
+    yield _share("env/invalid_action", statuses["invalid_call"], len(calls))
+    yield _share("env/tool_error", statuses["tool_error"], len(calls))
+    yield _share("env/timeout", statuses["timeout"], len(calls))
+    yield _mean("env/tool_latency", [c.latency_s for c in calls], "s")
+    yield _mean("env/steps", [float(m.trajectory.num_turns) for m in members], "turns")
+
+
+def _lengths(episodes: StepEpisodes) -> Iterator[Diagnostic]:
+    """Mean and quantiles, also of right and of wrong episodes: only wrong ones that grow are a length bias."""
+    yield _mean("len/response", [float(m.trajectory.num_action_tokens) for m in episodes.members], "tokens")
+    parts: dict[str | None, list[int]] = {None: []}
+    for member in episodes.members:
+        length = member.trajectory.num_action_tokens
+        parts[None].append(length)
+        if not isinstance(member.outcome, str):
+            is_right = float(member.outcome) >= episodes.success_at
+            parts.setdefault("right" if is_right else "wrong", []).append(length)
+    for outcome, lengths in sorted(parts.items(), key=lambda part: part[0] or ""):
+        for quantile in _QUANTILES:
+            yield Diagnostic(
+                name="len/response",
+                value=float(np.quantile(lengths, quantile)) if lengths else None,
+                unit="tokens",
+                num_items=len(lengths),
+                labels={"quantile": str(quantile), **({"outcome": outcome} if outcome else {})},
+            )
+
+
+def _rewards(episodes: StepEpisodes) -> Iterator[Diagnostic]:
+    """Of the trained batch, of all that was scored before the filter, and of each raw component."""
+    scored = [m for m in episodes.members if not isinstance(m.outcome, str)]
+    seen = [*scored, *(m for m in episodes.others if not isinstance(m.outcome, str))]
+    rewards = [float(m.outcome) for m in scored]
+    yield _mean("reward/total", rewards, "reward")
+    yield _spread("reward/total", rewards, {})
+    yield _mean("reward/total", [float(m.outcome) for m in seen], "reward", {"when": "before_filter"})
+    unscored = len(episodes.members) - len(scored)
+    yield Diagnostic(name="data/unscored", value=float(unscored), unit="episodes", num_items=len(episodes.members))
+    for name, values in _by(scored, lambda member: [(c.name, c.value) for c in member.reward_components]):
+        yield _mean("reward/component", values, "reward", {"component": name})
+        yield _spread("reward/component", values, {"component": name})
+    for source, values in _by(scored, lambda member: [(member.trajectory.task.source, float(member.outcome))]):
+        yield _mean("reward/total", values, "reward", {"source": source})
+
+
+def _variety(episodes: StepEpisodes) -> Iterator[Diagnostic]:
+    """Of the attempts at one task: how often they succeed, whether they repeat, and which tools they choose."""
+    groups = [members for _, members in _by(episodes.members, lambda m: [(m.trajectory.group_id, m)])]
+    rates: list[float] = []
+    for members in groups:
+        scored = [float(m.outcome) for m in members if not isinstance(m.outcome, str)]
+        rates += [float(np.mean([reward >= episodes.success_at for reward in scored]))] if scored else []
+    for bucket, count in _buckets(rates).items():
+        yield _share("reward/hist_by_prompt", count, len(rates), {"bucket": bucket})
+    repeated = [repeated_share([_actions(m) for m in members]) for members in groups if len(members) > 1]
+    yield _mean("explore/repeated_traj_rate", [share for share in repeated if share is not None], "fraction")
+    choices = [choice_entropy([c.tool for m in members for c in m.trajectory.tool_calls]) for members in groups]
+    yield _mean("explore/tool_choice_entropy", [nats for nats in choices if nats is not None], "nat")
+
+
+def _actions(member: ScoredTrajectory) -> Hashable:
+    """What the policy wrote in an episode, token by token."""
+    return tuple(s.token_ids.tobytes() for s in member.trajectory.segments if s.origin in ("policy", "demonstration"))
+
+
+def _buckets(rates: Sequence[float]) -> Mapping[str, int]:
+    """Prompts by success rate: never, up to a quarter, …, always."""
+    names = ["0", *(f"({low:g},{high:g}]" for low, high in zip(_RATES[:-2], _RATES[1:-1], strict=True))]
+    names += [f"({_RATES[-2]:g},1)", "1"]
+    places = Counter(len(names) - 1 if rate == 1.0 else int(np.searchsorted(_RATES[:-1], rate)) for rate in rates)
+    return {name: places[place] for place, name in enumerate(names)}
+
+
+def _by(
+    members: Sequence[ScoredTrajectory], pairs: Callable[[ScoredTrajectory], Sequence[tuple[_Key, _Value]]]
+) -> list[tuple[_Key, list[_Value]]]:
+    """Values by key, in order of the keys."""
+    found: dict[_Key, list[_Value]] = {}
+    for member in members:
+        for key, value in pairs(member):
+            found.setdefault(key, []).append(value)
+    return sorted(found.items(), key=lambda item: item[0])
+
+
+def _mean(name: str, values: Sequence[float], unit: str, labels: Mapping[str, str] | None = None) -> Diagnostic:
+    value = sum(values) / len(values) if values else None
+    return Diagnostic(name=name, value=value, unit=unit, num_items=len(values), labels=labels or {})
+
+
+def _spread(name: str, rewards: Sequence[float], labels: Mapping[str, str]) -> Diagnostic:
+    """Standard deviation over the episodes (n)."""
+    value = float(np.std(rewards)) if rewards else None
+    return Diagnostic(name=name, value=value, unit="reward", num_items=len(rewards), labels={**labels, "stat": "std"})
+
+
+def _share(name: str, count: int, total: int, labels: Mapping[str, str] | None = None) -> Diagnostic:
+    value = count / total if total else None
+    return Diagnostic(name=name, value=value, unit="fraction", num_items=total, labels=labels or {})
