@@ -19,6 +19,8 @@
 | input_tokens | values | (R,) | tokens that the policy read in the row (M90) |
 | cold_start_budget | values | (R,) | b₀ of the problem, tokens; NaN where there is none (M91) |
 | effort | values | (R,) | 1…100 that was asked for; NaN where none was (M91) |
+| part/<name> | values | (R,) | a raw part of the row's reward; NaN where it gave nothing (M119) |
+| tool_calls | values | (R,) | calls of the attempt (M124) |
 | is_flagged | values | (N,) | 1 on tokens of a flagged span (M30) |
 | task, role, parent | keys | (R,) | int64 identities for comparison groups |
 """
@@ -44,6 +46,7 @@ _OF_ROWS: Final = frozenset(
         "input_tokens",
         "cold_start_budget",
         "effort",
+        "tool_calls",
     }
 )
 """Values by what has one of them; what is in neither is its reader's to check."""
@@ -61,7 +64,8 @@ def value_of(inputs: CreditInputs, name: str) -> Tensor:
     found = _found(inputs.values.get(name), what, sorted(inputs.values))
     if name in _OF_TOKENS:
         return _one_each(found, what, _num_tokens(inputs))
-    return _one_each(found, what, len(inputs.rewards)) if name in _OF_ROWS else found
+    is_of_rows = name in _OF_ROWS or name.startswith("part/")
+    return _one_each(found, what, len(inputs.rewards)) if is_of_rows else found
 
 
 def key_of(inputs: CreditInputs, name: str) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from rollwright.algorithms.groups import ZERO_CONTRAST
+from rollwright.algorithms.lag import lag_of
 from rollwright.algorithms.objective import Objective
 from rollwright.batches.credit_inputs import credit_inputs
 from rollwright.batches.drafting import is_stale, lay_out
@@ -127,7 +128,8 @@ def _stale_segments(places: Sequence[Place], step: int, rules: BatchRules) -> fr
     return frozenset(
         (place.member, place.segment.segment)
         for place in places
-        if place.segment.policy_version is not None and step - 1 - place.segment.policy_version > rules.max_lag
+        if (version := place.segment.policy_version) is not None
+        and lag_of(version, learner_version=step - 1) > rules.max_lag
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rollwright.algorithms.lag import lag_of
 from rollwright.algorithms.objective import Objective
 from rollwright.batches.layout import BatchRow, StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.batches.updates import components_of
@@ -223,7 +224,8 @@ def _main_reason(batch: StepBatch, entry: _Entry, applied: _Applied) -> str | No
 
 
 def _lag(batch: StepBatch, segment: Segment) -> int:
-    return 0 if segment.policy_version is None else batch.step - 1 - segment.policy_version
+    version = segment.policy_version
+    return 0 if version is None else lag_of(version, learner_version=batch.step - 1)
 
 
 def _log_ratios(batch: StepBatch, outcome: UpdateOutcome) -> NDArray[np.float64] | None:
