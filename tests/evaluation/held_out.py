@@ -1,9 +1,8 @@
 """Held-out tasks, a protocol over them, and episodes that end as told."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from rollwright.evaluation import EvaluationAttempt, EvaluationProtocol
 from rollwright.record import (
@@ -12,14 +11,11 @@ from rollwright.record import (
     ScoredTrajectory,
     Task,
     TerminalReason,
-    ToolCall,
     Trajectory,
     unscored,
 )
 from rollwright.runtime.parts import Attempt
-from tests.runtime.fakes import NOON, ended
-
-CallStatus = Literal["ok", "invalid_call"]
+from tests.runtime.fakes import NOON, CallStatus, ended, with_calls
 
 
 def noon() -> datetime:
@@ -83,9 +79,7 @@ def scored(
     """Sample `sample` of task `number`, with its reward or why it has none."""
     task = held_out(number, part=part)
     trajectory = episode(EvaluationAttempt(group_id=number, sample=sample, attempt=0, task=task), reason)
-    trajectory = replace(
-        trajectory, tool_calls=tuple(_call(trajectory.trajectory_id, n, s) for n, s in enumerate(calls))
-    )
+    trajectory = with_calls(trajectory, calls)
     if isinstance(outcome, str):
         return unscored(trajectory, outcome)
     return ScoredTrajectory(
@@ -102,22 +96,3 @@ def row_of(rows: Sequence[EvaluationRow], metric: str, **labels: str) -> Evaluat
     """The only row of a metric with exactly these labels."""
     (row,) = [r for r in rows if r.metric == metric and dict(r.labels) == labels]
     return row
-
-
-def _call(trajectory_id: str, number: int, status: CallStatus) -> ToolCall:
-    return ToolCall(
-        call_id=f"{trajectory_id}/c{number}",
-        asked_in=1,
-        answered_in=None,
-        turn=0,
-        tool="calculator",
-        tool_revision="1",
-        arguments="{}",
-        status=status,
-        result=None,
-        result_sha256=None,
-        result_bytes=0,
-        retention="dropped",
-        started_at=NOON,
-        latency_s=0.0,
-    )

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from rollwright.record import (
     Segment,
     Task,
     TerminalReason,
+    ToolCall,
     Trajectory,
     trajectory_id_of,
 )
@@ -21,6 +23,7 @@ from rollwright.runtime.parts import Attempt
 from rollwright.tasks import Mixture, Stratum, TaskOrder
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+CallStatus = Literal["ok", "tool_error", "invalid_call", "timeout", "limit", "refused"]
 
 
 def noon() -> datetime:
@@ -98,6 +101,32 @@ def ended(
         queue_s=0.0,
         sampling_s=0.0,
         tools_s=0.0,
+    )
+
+
+def with_calls(trajectory: Trajectory, statuses: Sequence[CallStatus], *, tools: Sequence[str] = ()) -> Trajectory:
+    """The trajectory with one call a status, of the calculator unless `tools` names others."""
+    names = tools or ["calculator"] * len(statuses)
+    calls = [_call(trajectory, n, tool, s) for n, (tool, s) in enumerate(zip(names, statuses, strict=True))]
+    return replace(trajectory, tool_calls=tuple(calls))
+
+
+def _call(trajectory: Trajectory, number: int, tool: str, status: CallStatus) -> ToolCall:
+    return ToolCall(
+        call_id=f"{trajectory.trajectory_id}/c{number}",
+        asked_in=1,
+        answered_in=None,
+        turn=0,
+        tool=tool,
+        tool_revision="1",
+        arguments="{}",
+        status=status,
+        result=None,
+        result_sha256=None,
+        result_bytes=0,
+        retention="dropped",
+        started_at=NOON,
+        latency_s=0.5,
     )
 
 

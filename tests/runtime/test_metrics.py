@@ -1,33 +1,50 @@
 """The metrics of a step: per episode, before any weighting, undefined where there is nothing to count."""
 
+import asyncio
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from rollwright.record import RewardComponent, ScoredTrajectory, ToolCall, unscored
+from rollwright.record import RewardComponent, ScoredTrajectory, TerminalReason, branches, unscored
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
 from rollwright.runtime.parts import Attempt
-from tests.runtime.fakes import NOON, ended, task
+from rollwright.verifiers import Composition, FunctionVerifier, Grade, Part
+from tests.cases import case
+from tests.runtime.fakes import NOON, ended, task, with_calls
+from tests.verifiers.submissions import submitted
 
 CLOCK = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5)
 
 
-def member(slot, outcome, *, source="made", components=(), tokens=1, statuses=()):
+def member(
+    slot,
+    outcome,
+    *,
+    group=0,
+    source="made",
+    components=(),
+    tokens=1,
+    says=3,
+    statuses=(),
+    tools=(),
+    reason=TerminalReason.MODEL_END,
+):
     trajectory = ended(
         Attempt(
             purpose="train",
             stage="rl",
-            group_id=0,
+            group_id=group,
             slot=slot,
             attempt=0,
             task=replace(task(0), task_id=f"{source}/{0:016x}", source=source),
-        )
+        ),
+        reason,
     )
     shown, said = trajectory.segments
-    said = replace(said, token_ids=np.full(tokens, 3, np.int32), behavior_logprobs=np.full(tokens, -0.5, np.float32))
-    calls = tuple(call(f"{trajectory.trajectory_id}/c{n}", status) for n, status in enumerate(statuses))
-    trajectory = replace(trajectory, segments=(shown, said), tool_calls=calls)
+    said = replace(said, token_ids=np.full(tokens, says, np.int32), behavior_logprobs=np.full(tokens, -0.5, np.float32))
+    trajectory = with_calls(replace(trajectory, segments=(shown, said)), statuses, tools=tools)
     if isinstance(outcome, str):
         return unscored(trajectory, outcome)
     return ScoredTrajectory(
@@ -37,25 +54,6 @@ def member(slot, outcome, *, source="made", components=(), tokens=1, statuses=()
         reward_rule="made",
         reward_components=tuple(RewardComponent(name=n, value=v, weight=w) for n, v, w in components),
         verifying_s=0.0,
-    )
-
-
-def call(call_id, status):
-    return ToolCall(
-        call_id=call_id,
-        asked_in=1,
-        answered_in=None,
-        turn=0,
-        tool="calculator",
-        tool_revision="1",
-        arguments="{}",
-        status=status,
-        result=None,
-        result_sha256=None,
-        result_bytes=0,
-        retention="dropped",
-        started_at=NOON,
-        latency_s=0.0,
     )
 
 
@@ -118,3 +116,90 @@ def test_every_metric_is_of_the_step_and_no_two_have_one_key():
 def test_a_step_without_episodes_has_no_means():
     metrics = measured([])
     assert {m.value for m in metrics if m.name in ("reward/total", "len/response")} == {None}
+
+
+@pytest.mark.case("F118")
+def test_the_reward_is_a_mean_over_episodes_before_and_after_the_filter():
+    given, expect = case("F118").input, case("F118").expect
+
+    def with_rows(scored, rows):
+        """So many branches: contexts of their own behind the first one."""
+        shown, said = scored.trajectory.segments
+        more = [
+            part
+            for n in range(1, rows)
+            for part in (
+                replace(shown, segment=2 * n, context=n),
+                replace(said, segment=2 * n + 1, parent=2 * n, context=n),
+            )
+        ]
+        return replace(scored, trajectory=replace(scored.trajectory, segments=(shown, said, *more)))
+
+    ended_ = [with_rows(member(slot, float(e["reward"])), e["rows"]) for slot, e in enumerate(given["episodes"])]
+    assert [len(branches(m.trajectory.segments)) for m in ended_] == [e["rows"] for e in given["episodes"]]
+    kept = [m for m, e in zip(ended_, given["episodes"], strict=True) if e["kept"]]
+    filtered = [m for m in ended_ if m not in kept]
+    metrics = measured(kept, others=[*filtered, member(9, "infrastructure_failure")])
+    assert value(metrics, "reward/total") == expect["reward_mean_kept"]
+    assert value(metrics, "reward/total", when="before_filter") == pytest.approx(expect["reward_mean_all"])
+
+
+@pytest.mark.case("F118")
+def test_the_logged_reward_is_weighted_as_it_is_trained():
+    given, expect = case("F118").input["two_rewards"], case("F118").expect
+    parts = [
+        Part(verifier=FunctionVerifier(name=name, revision="1", grade=lambda _, v=v: Grade(value=v)), weight=w)
+        for name, v, w in zip(("answer", "form"), given["values"], given["weights"], strict=True)
+    ]
+    (score,) = asyncio.run(Composition(parts).score([submitted("7")]))
+    paid = replace(member(0, 0.0), outcome=score.outcome, reward_components=score.reward_components)
+    metrics = measured([paid])
+    assert value(metrics, "reward/total") == pytest.approx(expect["weighted_sum"])
+    assert [value(metrics, "reward/component", component=name) for name in ("answer", "form")] == given["values"]
+
+
+def test_lengths_are_split_by_outcome_and_cuts_by_reason():
+    limit = TerminalReason.TOKEN_LIMIT
+    members = [member(0, 1.0, tokens=2), member(1, 0.0, tokens=6, reason=limit), member(2, 0.0, tokens=10)]
+    metrics = measured([*members, member(3, "grader_error", tokens=2)])
+    assert value(metrics, "len/response", quantile="0.5") == 4.0
+    assert value(metrics, "len/response", quantile="0.5", outcome="right") == 2.0
+    assert value(metrics, "len/response", quantile="0.5", outcome="wrong") == 8.0
+    assert value(metrics, "len/trunc_rate") == value(metrics, "len/trunc_rate", reason="token_limit") == 0.25
+
+
+def test_the_spread_of_a_reward_is_that_of_its_episodes():
+    parts = [("answer", 1.0, 1.0)]
+    metrics = measured([member(0, 1.0, components=parts), member(1, 0.0, components=[("answer", 0.0, 1.0)])])
+    assert value(metrics, "reward/total", stat="std") == 0.5
+    assert value(metrics, "reward/component", component="answer", stat="std") == 0.5
+
+
+def test_calls_are_counted_by_what_became_of_them():
+    metrics = measured([member(0, 1.0, statuses=["ok", "timeout", "tool_error", "invalid_call"]), member(1, 0.0)])
+    assert value(metrics, "env/tool_calls") == 2.0
+    assert [value(metrics, f"env/{name}") for name in ("invalid_action", "tool_error", "timeout")] == [0.25] * 3
+    assert value(metrics, "env/tool_latency") == 0.5
+    assert value(metrics, "env/steps") == 1.0
+
+
+def test_prompts_are_counted_by_how_often_they_are_solved():
+    rewards = {0: [0.0, 0.0], 1: [1.0, 0.0], 2: [1.0, 1.0], 3: [1.0, 1.0, 1.0, 0.0]}
+    members = [member(slot, r, group=g) for g, given in rewards.items() for slot, r in enumerate(given)]
+    metrics = measured([*members, member(0, "grader_error", group=4)])
+    shares = {m.labels["bucket"]: m.value for m in metrics if m.name == "reward/hist_by_prompt"}
+    assert shares == {"0": 0.25, "(0,0.25]": 0.0, "(0.25,0.5]": 0.25, "(0.5,0.75]": 0.25, "(0.75,1)": 0.0, "1": 0.25}
+
+
+def test_variety_is_that_of_the_attempts_at_one_task():
+    both = ["ok", "ok"]
+    members = [
+        member(0, 1.0, says=3, statuses=both, tools=["calculator", "search"]),
+        member(1, 1.0, says=3),
+        member(0, 1.0, group=1, says=3, statuses=both, tools=["calculator", "calculator"]),
+        member(1, 1.0, group=1, says=4),
+    ]
+    metrics = measured(members)
+    # One of two repeats in the first group, none in the second; one bit of choice in the first, none in the second.
+    assert value(metrics, "explore/repeated_traj_rate") == 0.25
+    assert value(metrics, "explore/tool_choice_entropy") == pytest.approx(math.log(2) / 2)
