@@ -7,6 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from rollwright.algorithms.by_sign import choose
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.flags import CLIPPED_HIGH, raise_flag
 from rollwright.algorithms.likelihood import weigh_logprobs
@@ -89,7 +90,7 @@ class Vespo:
     def weights(self, ratio: Tensor, advantages: Tensor) -> Tensor:
         """(T,) φ of (T,) row ratios by the sign of (T,) advantages."""
         is_bad = advantages < 0
-        power = torch.where(is_bad, self.power_negative, self.power_positive).to(ratio.dtype)
-        rate = torch.where(is_bad, self.rate_negative, self.rate_positive).to(ratio.dtype)
+        power = choose(is_bad, self.power_negative, self.power_positive, like=ratio.detach())
+        rate = choose(is_bad, self.rate_negative, self.rate_positive, like=ratio.detach())
         log_ratio = ratio.detach().log().clamp(min=_LEAST_LOG_RATIO, max=LOG_RATIO_BOUND)
         return torch.exp(rate + power * log_ratio - rate * log_ratio.exp())

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from rollwright.algorithms.bounds import Bound, check_band
+from rollwright.algorithms.by_sign import choose
 from rollwright.algorithms.controllers import coefficient_of
 from rollwright.algorithms.flags import CLIPPED_HIGH, CLIPPED_LOW, has_flag, raise_flag
 from rollwright.algorithms.importance_mask import flag_masked
@@ -50,11 +51,9 @@ class SignedBounds:
         Returns:
             (T,) to be maximised; flags clipped high or clipped low outside, with token mask where dropped.
         """
-        is_positive = streams.advantages > 0
-        low = torch.where(is_positive, self.positive_low, self.negative_low).to(ratio.dtype)
-        high = torch.where(is_positive, coefficient_of(self.positive_high), coefficient_of(self.negative_high)).to(
-            ratio.dtype
-        )
+        is_positive, like = streams.advantages > 0, ratio.detach()
+        low = choose(is_positive, self.positive_low, self.negative_low, like=like)
+        high = choose(is_positive, coefficient_of(self.positive_high), coefficient_of(self.negative_high), like=like)
         has_sign = streams.advantages != 0
         is_high, is_low = has_sign & (ratio > high), has_sign & (ratio < low)
         if self.outside == "clip":

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rollwright.algorithms.by_sign import choose
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.objective import Surrogate, TokenStreams
 
@@ -36,6 +37,6 @@ class SoftGate:
         Returns:
             (T,) to be maximised; nothing is cut, so there are no flags.
         """
-        tau = torch.where(streams.advantages > 0, self.tau_positive, self.tau_negative).to(ratio.dtype)
+        tau = choose(streams.advantages > 0, self.tau_positive, self.tau_negative, like=ratio.detach())
         per_token = 4.0 / tau * torch.sigmoid(tau * (ratio - 1.0)) * streams.advantages
         return Surrogate(per_token=per_token, flags=torch.zeros_like(per_token, dtype=torch.int32))
