@@ -1,12 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from rollwright.algorithms import bypassing_proximal, grpo, supervised
 from rollwright.algorithms.centered import center_within_group
 from rollwright.algorithms.denominators import TokenMean
 from rollwright.algorithms.presets import score_function
-from rollwright.batches import BatchRules, batch_metrics, plan_step, plan_updates, update_metrics
-from rollwright.record import Flag
-from tests.batches.episodes import NOW, ON_POLICY, POLICY, Forest, chat, episode, group, outcome_of
+from rollwright.batches import BatchRules, batch_metrics, plan_step, plan_updates, update_metrics, with_score
+from rollwright.record import Flag, TokenSpan
+from tests.batches.episodes import DEMONSTRATION, NOW, ON_POLICY, POLICY, Forest, chat, episode, group, outcome_of
 from tests.cases import case, method_fixture
 
 OBJECTIVE = score_function("centered", credit=center_within_group, weights=TokenMean())
@@ -145,3 +148,129 @@ def test_tokens_beyond_the_age_have_mask_0_while_outcomes_count_and_their_share_
     found = numbers(groups, step=11, rules=rules)
     assert found["stale/dropped source=arithmetic"] == pytest.approx(1 / 3)
     assert found["stale/dropped source=sums"] == 0
+
+
+def spans(*parts):
+    """Action types of a segment, as (kind, tokens)."""
+    ends = np.cumsum([0, *(tokens for _, tokens in parts)]).tolist()
+    kinds = [kind for kind, _ in parts]
+    return tuple(
+        TokenSpan(kind=kind, token_start=start, token_end=end)
+        for kind, start, end in zip(kinds, ends[:-1], ends[1:], strict=True)
+    )
+
+
+def two_sources():
+    """Rows of 3 and 1 trained tokens, of two sources and two ages, one up and one down."""
+    first, second = Forest(), Forest()
+    first.add("task", 1)
+    first.add("policy", 3, version=9, scores=[-1.0, -2.0, -3.0], spans=spans(("reasoning", 2), ("tool_call", 1)))
+    second.add("task", 1)
+    second.add("policy", 1, version=6, scores=[-1.0])
+    return [
+        group(
+            episode(first.segments, outcome=1.0, source="code"),
+            episode(second.segments, slot=1, outcome=0.0, source="math"),
+        )
+    ]
+
+
+def test_update_metrics_are_repeated_for_every_stratum_that_is_not_the_whole():
+    moved = np.asarray([np.nan, -1.5, -2.0, -3.0, np.nan, -2.0], np.float32)
+    found = numbers(two_sources(), step=10, rules=BatchRules(max_lag=9), proximal=moved, current=moved)
+    assert found["policy/kl_beh"] == pytest.approx((0.5 + 1.0) / 4)
+    assert found["policy/kl_beh source=code"] == pytest.approx(0.5 / 3)
+    assert found["policy/kl_beh source=math"] == pytest.approx(1.0)
+    assert found["policy/kl_beh advantage=positive"] == pytest.approx(0.5 / 3)
+    assert found["policy/kl_beh advantage=negative"] == pytest.approx(1.0)
+    assert found["policy/kl_beh action=reasoning"] == pytest.approx(0.25)
+    assert found["policy/kl_beh action=tool_call"] == 0.0
+    assert found["policy/kl_beh action=other"] == pytest.approx(1.0)
+    assert found["policy/kl_beh lag=0"] == pytest.approx(0.5 / 3)
+    assert found["policy/kl_beh lag=3-4"] == pytest.approx(1.0)
+    assert found["entropy/full lag=0"] == 0.5
+    # Both rows are short, which says nothing new; neither does what is not defined.
+    assert not [name for name in found if "length=" in name or name.startswith("policy/kl_ref ")]
+
+
+def test_rows_are_told_apart_by_their_number_of_trained_tokens():
+    members = [episode(chat(("task", 1), ("policy", n)), slot=s, outcome=float(s)) for s, n in enumerate([128, 129])]
+    found = numbers([group(*members)])
+    assert found["entropy/sampled length=1-128"] == pytest.approx(0.1 * 129 / 2)
+    assert found["entropy/sampled length=129-512"] == pytest.approx(0.1 * 130 / 2)
+
+
+def test_nothing_was_sampled_in_a_demonstration():
+    batch = plan_step(
+        [group(episode(chat(("task", 1), ("demonstration", 2)), purpose="demonstration", outcome="demonstration"))],
+        step=1,
+        objective=supervised(),
+        eligible=DEMONSTRATION,
+        rules=ON_POLICY,
+    )
+    (plan,) = plan_updates(batch, supervised(), first_update=1, num_minibatches=1)
+    found = {
+        (m.name, *m.labels.values()): m.value
+        for m in update_metrics(plan, outcome_of(plan, supervised()), supervised(), now=NOW)
+    }
+    assert found["entropy/sampled", "policy"] == 1.0
+    assert found["policy/kl_beh", "policy"] is None and found["is/ess_frac", "policy"] is None
+    assert not [key for key in found if "unsampled" in key]
+
+
+def test_both_clip_fractions_are_written_and_what_was_held_is_counted():
+    current = np.asarray([np.nan, -0.5, -1.5, -1.0, -31.0], np.float32)
+    changes = {"proximal": np.asarray([np.nan, -1.0, -1.0, -1.0, -1.0], np.float32), "current": current}
+    objective = bypassing_proximal(grpo())
+    forest = Forest()
+    forest.add("task", 1)
+    forest.add("policy", 4, scores=[-1.0] * 4)
+    batch = plan_step([group(episode(forest.segments))], step=1, objective=objective, eligible=POLICY, rules=ON_POLICY)
+    (plan,) = plan_updates(batch, objective, first_update=1, num_minibatches=1)
+    flags = np.asarray([0, Flag.CLIPPED_HIGH, 0, 0, 0], np.uint16)
+    reference = np.asarray([np.nan, -0.5, -1.5, -1.0, -1.0], np.float32)
+    outcome = outcome_of(plan, objective, flags=flags, reference=reference, **changes)
+    found = {m.name: m.value for m in update_metrics(plan, outcome, objective, now=NOW) if len(m.labels) == 1}
+    assert found["policy/clip_frac"] == 0.25
+    assert found["policy/clip_frac_two_sided"] == 0.75
+    assert found["mask/ratio_clamped"] == 1.0
+    assert found["mask/k3_clamped"] == 1.0
+
+
+def test_a_bound_that_has_moved_since_is_taken_as_the_update_had_it():
+    objective = bypassing_proximal(grpo())
+    batch = plan_step(one_row([-1.0, -1.0]), step=1, objective=objective, eligible=POLICY, rules=ON_POLICY)
+    (plan,) = plan_updates(batch, objective, first_update=1, num_minibatches=1)
+    current = np.asarray([np.nan, -0.7, -0.7], np.float32)
+    for high, share in ((1.2, 1.0), (1.4, 0.0)):
+        outcome = outcome_of(plan, objective, current=current, coefficients={"surrogate.high": high})
+        found = {m.name: m.value for m in update_metrics(plan, outcome, objective, now=NOW) if len(m.labels) == 1}
+        assert found["policy/clip_frac_two_sided"] == share
+
+
+def test_groups_without_contrast_are_split_by_what_they_all_got():
+    fixture = method_fixture("M135.c")
+    groups = [
+        group(
+            *(
+                episode(chat(("task", 1), ("policy", 1)), group=g, slot=s, outcome=float(r))
+                for s, r in enumerate(rewards)
+            )
+        )
+        for g, rewards in enumerate(fixture.input["group_R"])
+    ]
+    found = numbers(groups)
+    assert found["reward/zero_var_frac"] == pytest.approx(fixture.expect["frac_zero_variance"])
+    assert found["reward/all_right"] == pytest.approx(fixture.expect["frac_all_right"])
+    assert found["reward/all_wrong"] == pytest.approx(fixture.expect["frac_all_wrong"])
+
+
+def test_how_well_a_critic_predicts_is_measured_where_there_is_one():
+    fixture = method_fixture("M135.b")
+    batch = plan_step(one_row([-1.0] * 3), step=1, objective=OBJECTIVE, eligible=POLICY, rules=ON_POLICY)
+    nan = np.nan
+    critic = with_score(batch, "predicted", np.asarray([nan, *fixture.input["V"]], np.float32))
+    critic = replace(critic, value_targets=np.asarray([nan, *fixture.input["return"]]))
+    metrics = {m.name: m.value for m in batch_metrics(critic, success_at=1.0, now=NOW)}
+    assert metrics["value/explained_var"] == pytest.approx(fixture.expect["explained_variance"], rel=1e-6)
+    assert "value/explained_var" not in {m.name for m in batch_metrics(batch, success_at=1.0, now=NOW)}
