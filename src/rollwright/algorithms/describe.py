@@ -248,8 +248,10 @@ def _field(record: object, name: str) -> object:
 
 
 def _is_part(value: object) -> bool:
-    """Whether an argument is a part itself: something to call, or a controller."""
-    return not isinstance(value, type) and (callable(value) or isinstance(value, Controller))
+    """Whether an argument is a part itself: something to call, a controller, or a record of the catalogue."""
+    if isinstance(value, type):
+        return False
+    return callable(value) or isinstance(value, Controller) or part_of(type(value), None) is not None
 
 
 def _role_inside(outer: Role, part: object) -> Role:

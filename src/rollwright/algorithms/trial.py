@@ -6,7 +6,8 @@ was not scored; one attempt is truncated, and one episode has two rows. The poli
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
 import torch
 from torch import Generator, Tensor
@@ -15,7 +16,17 @@ from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.masking import LOGPROB_STREAMS
 from rollwright.algorithms.objective import Credit, CreditFn, CreditInputs, Objective, TokenStreams
 
-__all__ = ["CREDIT_NEEDS", "ROW_TOKENS", "needs_of_credit", "scatter", "trial_inputs", "trial_streams", "without"]
+__all__ = [
+    "CREDIT_NEEDS",
+    "ROW_TOKENS",
+    "needs_of_credit",
+    "part_names",
+    "scatter",
+    "stages_of",
+    "trial_inputs",
+    "trial_streams",
+    "without",
+]
 
 ROW_TOKENS: Final = (3, 2, 4, 1)
 """Action tokens of the rows, in turn."""
@@ -31,14 +42,28 @@ CREDIT_NEEDS: Final[Mapping[str, str]] = {
 
 _SCORES: Final = ("behavior", "proximal", "reference", "teacher", "informed", "after", "before")
 _PROCESS: Final = ("process", "process_reference")
+_OF_TOKENS: Final = {"predicted": (0.0, 1.0), "entropy": (0.1, 2.0), "sum_squared_probabilities": (0.2, 0.9)}
+_OF_ROWS: Final = {
+    "bootstrap": (0.0, 1.0),
+    "greedy_reward": (0.2, 0.8),
+    "role_reward": (0.0, 1.0),
+    "quality": (0.2, 1.0),
+    "thinking_tokens": (1.0, 9.0),
+    "answer_tokens": (1.0, 9.0),
+    "input_tokens": (1.0, 9.0),
+    "cold_start_budget": (2.0, 9.0),
+    "effort": (1.0, 100.0),
+}
+"""Values to the range that they are drawn from."""
 
 
-def trial_inputs(group_size: int, sources: Sequence[int] = (0,)) -> CreditInputs:
+def trial_inputs(group_size: int, *, sources: Sequence[int] = (0,), parts: Sequence[str] = ()) -> CreditInputs:
     """Rows of five groups, with every stream of `streams.py`.
 
     Args:
         group_size: attempts of a group, at least 1.
         sources: numbers of the task sources to take, in turn by group.
+        parts: names of the parts of a reward to offer.
 
     Returns:
         Between 1 and 4 action tokens a row; the same at every call.
@@ -66,17 +91,32 @@ def trial_inputs(group_size: int, sources: Sequence[int] = (0,)) -> CreditInputs
         state_index=10 * group.repeat_interleave(lengths) + place // 2,
         logprobs={name: uniform(num_tokens, -2.0, -0.1) for name in (*_SCORES, *_PROCESS)},
         values={
-            "predicted": uniform(num_tokens, 0.0, 1.0),
-            "bootstrap": uniform(num_rows, 0.0, 1.0),
-            "entropy": uniform(num_tokens, 0.1, 2.0),
-            "sum_squared_probabilities": uniform(num_tokens, 0.2, 0.9),
-            "greedy_reward": uniform(num_rows, 0.2, 0.8),
-            "quality": uniform(num_rows, 0.2, 1.0),
+            **{name: uniform(num_tokens, low, high) for name, (low, high) in _OF_TOKENS.items()},
+            **{name: uniform(num_rows, low, high) for name, (low, high) in _OF_ROWS.items()},
+            **{f"part/{name}": uniform(num_rows, 0.0, 1.0) for name in parts},
             "is_hack": (torch.arange(num_rows) == num_rows - 1).to(torch.float64),
             "is_flagged": (torch.arange(num_tokens) % 3 == 0).to(torch.float64),
+            "tool_calls": (torch.arange(num_rows) % 3).to(torch.float64),
         },
         keys={"task": group, "role": torch.zeros_like(group), "parent": group},
     )
+
+
+def stages_of(credit: object) -> list[partial[object]]:
+    """The stages around a credit with their numbers, outer first; the estimator last where it has numbers."""
+    found: list[partial[object]] = []
+    while isinstance(credit, partial):
+        stage = cast("partial[object]", credit)
+        found.append(stage)
+        credit = stage.keywords.get("credit")
+    return found
+
+
+def part_names(credit: object) -> tuple[str, ...]:
+    """Names of the parts of a reward that a credit's stages weigh: the keys of their maps."""
+    given = [one for stage in stages_of(credit) for one in stage.keywords.values()]
+    keys = [key for one in given if isinstance(one, Mapping) for key in cast("Mapping[object, object]", one)]
+    return tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
 
 
 def without(inputs: CreditInputs, needs: frozenset[str]) -> CreditInputs:
@@ -97,7 +137,7 @@ def needs_of_credit(credit: CreditFn) -> frozenset[str]:
     Returns:
         Of proximal, reference, teacher, values and entropy.
     """
-    inputs = trial_inputs(2)
+    inputs = trial_inputs(2, parts=part_names(credit))
     everything = frozenset(CREDIT_NEEDS.values())
     found: set[str] = set()
     for need in everything:

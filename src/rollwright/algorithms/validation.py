@@ -7,7 +7,6 @@ closed form, an unchanged policy with a ratio, a gradient where no row has an ad
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import cast
 
 import torch
@@ -26,7 +25,7 @@ from rollwright.algorithms.objective import Credit, CreditInputs, Objective, Tok
 from rollwright.algorithms.rows import row_max, row_min, row_sum
 from rollwright.algorithms.source_balance import SourceBalance
 from rollwright.algorithms.stages import make_stages
-from rollwright.algorithms.trial import scatter, trial_inputs, trial_streams, without
+from rollwright.algorithms.trial import part_names, scatter, stages_of, trial_inputs, trial_streams, without
 
 __all__ = ["check_objective"]
 
@@ -48,7 +47,7 @@ def check_objective(objective: Objective, *, group_size: int) -> None:
     described = describe(objective)
     if found := contradictions_of(described):
         raise ObjectiveError(" ".join(found))
-    inputs = trial_inputs(group_size, _sources(objective.weights))
+    inputs = trial_inputs(group_size, sources=_sources(objective.weights), parts=part_names(objective.credit))
     credit = objective.credit(inputs)
     _check_credit(objective, credit, inputs, group_size)
     _check_reads(objective, inputs)
@@ -140,7 +139,7 @@ def _check_reads(objective: Objective, inputs: CreditInputs) -> None:
 
 
 def _check_reward_divergence(objective: Objective, inputs: CreditInputs) -> None:
-    for stage in _stages_of(objective.credit):
+    for stage in stages_of(objective.credit):
         if stage.func is not kl_in_reward or "credit" not in stage.keywords:
             continue
         inner = cast("Callable[[CreditInputs], Credit]", stage.keywords["credit"])
@@ -267,13 +266,3 @@ def _offsets_of(streams: TokenStreams) -> Tensor:
 def _sources(weights: WeightFn) -> tuple[int, ...]:
     """Task sources that the weights know."""
     return tuple(weights.targets) if isinstance(weights, SourceBalance) else (0,)
-
-
-def _stages_of(credit: object) -> list[partial[object]]:
-    """The stages around a credit, outer first."""
-    found: list[partial[object]] = []
-    while isinstance(credit, partial):
-        stage = cast("partial[object]", credit)
-        found.append(stage)
-        credit = stage.keywords.get("credit")
-    return found
