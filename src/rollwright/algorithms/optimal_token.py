@@ -18,7 +18,7 @@ from rollwright.algorithms.groups import (
 )
 from rollwright.algorithms.objective import Credit, CreditInputs
 from rollwright.algorithms.return_to_go import return_to_go
-from rollwright.algorithms.rows import row_of_tokens, row_sum
+from rollwright.algorithms.rows import row_sum
 from rollwright.algorithms.scans import running_sums
 from rollwright.algorithms.streams import logprobs_of, value_of
 
@@ -52,12 +52,11 @@ def optimal_token_baseline(
     is_alive = broadcast_to_tokens(has_contrast, offsets)
     weights = torch.where(is_alive, score_norm_sums(inputs, max_ratio=max_ratio), 0.0)
     returns = return_to_go(inputs).advantages
-    start = weights.new_zeros(len(weights))
+    start = weights.new_zeros(int(place.max()) + 1 if len(place) else 0)
     total = start.index_add(0, place, weights)
     baseline = start.index_add(0, place, weights * returns) / torch.where(total > 0, total + eps, 1.0)
     if tail == "zero":
-        num_alive = start.index_add(0, place, is_alive.to(torch.float64))
-        baseline = torch.where(num_alive > 1.5, baseline, 0.0)
+        baseline = torch.where(torch.bincount(place[is_alive], minlength=len(start)) > 1, baseline, 0.0)
     return Credit(
         advantages=torch.where(is_alive, returns - baseline[place], 0.0),
         value_targets=None,
@@ -76,16 +75,16 @@ def score_norm_sums(inputs: CreditInputs, *, max_ratio: float | None = None) -> 
         max_ratio: ρ is proximal/behavior, cut at this; None is ρ = 1.
 
     Returns:
-        (N,) float64, not decreasing along a row.
+        (N,) float64, not decreasing along a row; a token whose scores are not finite adds nothing.
     """
     proximal = logprobs_of(inputs, "proximal").to(torch.float64)
-    norms = 1.0 - 2.0 * proximal.exp() + value_of(inputs, "sum_squared_probabilities")
+    norms = torch.add(value_of(inputs, "sum_squared_probabilities") + 1.0, proximal.exp(), alpha=-2.0)
     if max_ratio is not None:
         if max_ratio <= 0:
             raise ObjectiveError(f"max_ratio is {max_ratio}; it is above 0, or None, which takes ratios as 1.")
         ratio = (proximal - logprobs_of(inputs, "behavior")).clamp(-20.0, 20.0).exp().clamp(max=max_ratio)
         norms = norms * ratio.square()
-    return running_sums(norms, inputs.row_offsets)
+    return running_sums(norms.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0), inputs.row_offsets)
 
 
 def _contrast(inputs: CreditInputs) -> tuple[Tensor, Tensor]:
@@ -94,9 +93,10 @@ def _contrast(inputs: CreditInputs) -> tuple[Tensor, Tensor]:
     Rewards on the way are contrast too: level outcomes alone do not make a level group (E2).
     """
     statistics = group_statistics(inputs)
-    on_the_way = row_sum(inputs.step_rewards.abs(), inputs.row_offsets)
-    most = extremes_over(on_the_way, places_of(inputs.group_index), statistics.is_scored, "amax")
-    statistics = replace(statistics, has_zero_variance=statistics.has_zero_variance & (most == 0))
+    if bool(inputs.step_rewards.any()):
+        on_the_way = row_sum(inputs.step_rewards.abs(), inputs.row_offsets)
+        most = extremes_over(on_the_way, places_of(inputs.group_index), statistics.is_scored, "amax")
+        statistics = replace(statistics, has_zero_variance=statistics.has_zero_variance & (most == 0))
     return statistics.has_contrast, statistics.is_scored
 
 
@@ -106,5 +106,5 @@ def _places_at_ordinals(inputs: CreditInputs) -> Tensor:
     group = places_of(inputs.group_index)
     longest = lengths.new_zeros(len(lengths)).scatter_reduce(0, group, lengths, "amax")
     first = longest.cumsum(0) - longest
-    row = row_of_tokens(inputs.row_offsets)
-    return torch.arange(len(row)) - (inputs.row_offsets[:-1] - first[group])[row]
+    shift = broadcast_to_tokens(first[group] - inputs.row_offsets[:-1], inputs.row_offsets)
+    return torch.arange(len(shift)) + shift

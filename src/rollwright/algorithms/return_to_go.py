@@ -1,6 +1,10 @@
 """Credit by what an episode still earns from a token on (M01)."""
 
+import torch
+from torch import Tensor
+
 from rollwright.algorithms.bootstrapping import check_fraction
+from rollwright.algorithms.groups import broadcast_to_tokens
 from rollwright.algorithms.objective import Credit, CreditInputs
 from rollwright.algorithms.scans import discounted_sums
 from rollwright.algorithms.token_rewards import credit_of_scored, rewards_on_tokens
@@ -23,5 +27,12 @@ def return_to_go(inputs: CreditInputs, *, discount: float = 1.0, baseline: float
         (N,) float64 in verifier units; an unscored row gets 0 and a reason.
     """
     check_fraction("the discount", discount)
-    returns = discounted_sums(rewards_on_tokens(inputs), inputs.row_offsets, discount)
-    return credit_of_scored(inputs, returns - baseline, None)
+    return credit_of_scored(inputs, _returns(inputs, discount) - baseline, None)
+
+
+def _returns(inputs: CreditInputs, discount: float) -> Tensor:
+    """(N,) float64 discounted sums."""
+    if discount == 1.0 and not bool(inputs.step_rewards.any()):
+        # An outcome alone, undiscounted, is the same from every token on: the numbers of the scan without the scan.
+        return broadcast_to_tokens(torch.where(inputs.rewards.isnan(), 0.0, inputs.rewards), inputs.row_offsets)
+    return discounted_sums(rewards_on_tokens(inputs), inputs.row_offsets, discount)

@@ -40,7 +40,7 @@ class RunningBaseline:
     """The mean before the first episode of a key, verifier units."""
     by: tuple[BaselineKey, ...] = ("source",)
     """What a key is made of; its values must mean the same in every step."""
-    _means: dict[str, float] = field(default_factory=dict[str, float], repr=False)
+    _means: dict[str, float] = field(default_factory=dict[str, float], init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse a mean that never moves or that grows, and a key of nothing."""

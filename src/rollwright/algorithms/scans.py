@@ -67,9 +67,7 @@ def _scan(values: Tensor, decays: Tensor) -> Tensor:
     count = len(values)
     if count == 0:
         return values.clone()
-    missing = -count % _WIDTH
-    sums = torch.nn.functional.pad(values, (0, missing)).view(-1, _WIDTH).t().contiguous()
-    reach = torch.nn.functional.pad(decays, (0, missing)).view(-1, _WIDTH).t().contiguous()
+    sums, reach = _folded(values), _folded(decays)
     for place in range(_WIDTH - 2, -1, -1):
         sums[place].addcmul_(reach[place], sums[place + 1])
         reach[place].mul_(reach[place + 1])
@@ -77,3 +75,10 @@ def _scan(values: Tensor, decays: Tensor) -> Tensor:
         behind = _scan(sums[0], reach[0])[1:]
         sums[:, :-1].addcmul_(reach[:, :-1], behind)
     return sums.t().reshape(-1)[:count]
+
+
+def _folded(stream: Tensor) -> Tensor:
+    """A copy in which place i of every block of `_WIDTH` is row i; zeros fill the last block."""
+    missing = -len(stream) % _WIDTH
+    whole = torch.nn.functional.pad(stream, (0, missing)) if missing else stream
+    return whole.view(-1, _WIDTH).t().clone(memory_format=torch.contiguous_format)
