@@ -55,8 +55,8 @@ def test_unknown_keys_are_told_at_once_each_with_the_nearest_right_one():
         ("rollout.num_generations", "rollout.group_size"),
         ("kl_coef", "objective.kl_coefficient"),
         ("algorithm.kl_ctl", "objective.kl_coefficient"),
-        ("objective.clip_ratio_high", "objective.clip_high"),
-        ("eps_clip", "objective.clip_low"),
+        ("objective.clip_ratio_high", "objective.surrogate.clip_high"),
+        ("eps_clip", "objective.surrogate.clip_low"),
         ("loss_agg_mode", "objective.denominator"),
         ("max_head_offpolicyness", "runtime.max_lag"),
         ("objective.max_lag", "runtime.max_lag"),
@@ -75,8 +75,10 @@ def test_a_name_like_no_other_has_no_nearest_one():
 
 
 def test_a_key_of_another_kind_is_told_as_such():
-    with pytest.raises(RecipeError, match=r"objective of kind rloo has no clip_low, other kinds have it"):
-        resolve("arithmetic-tool", ["objective=rloo", "objective.clip_low=0.1"])
+    with pytest.raises(
+        RecipeError, match=r"objective.surrogate of kind policy_gradient has no clip_low, other kinds have it"
+    ):
+        resolve("arithmetic-tool", ["objective=rloo", "objective.surrogate.clip_low=0.1"])
 
 
 def test_every_key_that_others_call_differently_exists_and_is_called_so_once():

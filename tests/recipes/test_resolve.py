@@ -30,21 +30,22 @@ def test_a_file_is_an_origin_by_its_name(tmp_path):
 def test_a_kind_on_the_command_line_replaces_its_section():
     for setting in ("objective=dapo", "objective.kind=dapo"):
         resolved = resolve_text(
-            recipe_toml(small("objective.clip_high=0.5").recipe), origin="file a.toml", settings=[setting]
+            recipe_toml(small("objective.surrogate.clip_high=0.5").recipe), origin="file a.toml", settings=[setting]
         )
         assert resolved.values()["objective.kind"] == "dapo"
-        assert resolved.values()["objective.clip_high"] == 0.28
+        assert resolved.values()["objective.surrogate.clip_high"] == 0.28
         assert resolved.origins["objective.kind"] == "command line"
-        assert resolved.origins["objective.clip_high"] == "default"
+        assert resolved.origins["objective.surrogate.clip_high"] == "default"
 
 
 @pytest.mark.parametrize(
-    "settings", [("objective=dapo", "objective.clip_high=0.4"), ("objective.clip_high=0.4", "objective=dapo")]
+    "settings",
+    [("objective=dapo", "objective.surrogate.clip_high=0.4"), ("objective.surrogate.clip_high=0.4", "objective=dapo")],
 )
 def test_a_section_is_set_before_its_keys_in_whatever_order_they_are_given(settings):
     resolved = small(*settings)
-    assert (resolved.values()["objective.kind"], resolved.values()["objective.clip_high"]) == ("dapo", 0.4)
-    assert resolved.origins["objective.clip_high"] == "command line"
+    assert (resolved.values()["objective.kind"], resolved.values()["objective.surrogate.clip_high"]) == ("dapo", 0.4)
+    assert resolved.origins["objective.surrogate.clip_high"] == "command line"
 
 
 def test_the_same_kind_again_keeps_its_section():

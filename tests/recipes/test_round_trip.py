@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -49,6 +50,8 @@ def values_of(annotation: object, field: FieldInfo | None = None) -> st.SearchSt
     if sections_of(annotation):
         return section(sections_of(annotation)[0])
     choice = next(iter(choices))
+    if choice != annotation and get_origin(choice) is Literal:
+        return values_of(choice)
     return PLAIN[choice] if field is None else bounded(choice, field)
 
 
@@ -99,11 +102,16 @@ def rollouts() -> st.SearchStrategy[dict[str, Any]]:
 
 
 def objectives() -> st.SearchStrategy[dict[str, Any]]:
-    def agree(tree: dict[str, Any]) -> dict[str, Any]:
-        kept = {k: v for k, v in tree.items() if k != "fixed_length_tokens"}
+    """Every preset and free compositions, with what a preset leaves open and without what follows from its credit."""
+    chosen = {"denominator": "token_mean", "credit": {"kind": "group_centered"}}
+
+    def agree(config: Any, tree: dict[str, Any]) -> dict[str, Any]:
+        kept = {k: v for k, v in tree.items() if k not in ("fixed_length_tokens", "reward_scaling")}
+        kept |= {name: kept.get(name, chosen[name]) for name in config.UNDISCLOSED}
         return kept | ({"fixed_length_tokens": 128} if kept.get("denominator") == "fixed_length" else {})
 
-    return kinds(RecipeConfig.model_fields["objective"].annotation).map(agree)
+    presets = sections_of(RecipeConfig.model_fields["objective"].annotation)
+    return st.one_of([section(c).map(partial(agree, c)) for c in presets])
 
 
 def fresh_models() -> st.SearchStrategy[dict[str, Any]]:

@@ -105,7 +105,7 @@ def test_a_setting_is_read_in_the_sense_of_its_key(setting, value):
         ("run.steps=true", "a whole number of at least 1 and at most 10000000", "true"),
         ("run.steps=0", "a whole number of at least 1 and at most 10000000", "0"),
         ("run.seed=010", "a whole number of at least 0 and below 9007199254740992", '"010"'),
-        ("objective.ddof=true", "a whole number of at least 0 and at most 1", "true"),
+        ("objective.credit.ddof=true", "a whole number of at least 0 and at most 1", "true"),
         ("learner.learning_rate=fast", "a number above 0 and at most 10", '"fast"'),
         ("learner.learning_rate=true", "a number above 0 and at most 10", "true"),
         ("learner.learning_rate=inf", "a number above 0 and at most 10", "Infinity"),
@@ -130,9 +130,8 @@ def test_a_misspelled_choice_gets_the_nearest_one():
 
 def test_an_unknown_kind_names_the_kinds():
     text = refusal("objective=dpo")
-    assert text == (
-        'objective.kind is grpo, dr_grpo, dapo, rloo or reinforce; "dpo" was given (--set); did you mean dapo?'
-    )
+    assert text.startswith("objective.kind is reinforce, rloo, grpo, dr_grpo, dapo, gspo, ")
+    assert text.endswith(' or composed; "dpo" was given (--set); did you mean dapo?')
 
 
 def test_missing_sections_and_keys_say_what_belongs_there():
@@ -150,7 +149,9 @@ def test_missing_sections_and_keys_say_what_belongs_there():
         ("rollout.truncation=resume", "Choose negative, mask, exclude or soft_penalty"),
         ("rollout.truncation=soft_penalty", "needs overlong_max_tokens and overlong_buffer_tokens"),
         ("rollout.top_p=0.9", "train at top_p=1"),
-        ("objective.denominator=fixed_length", "needs objective.fixed_length_tokens"),
+        ("objective.fixed_length_tokens=64", "is read by denominator 'fixed_length' only"),
+        ("objective.reward_scaling=none", "whose scaling is 'group_std'"),
+        ("objective=gigpo", "denominator has no default: GiGPO (arXiv:2505.10978) did not disclose it"),
         ("engine.dtype=bfloat16", "choose mode 'fast' for bfloat16"),
         ("model.num_heads=3", "is not a multiple of num_kv_heads"),
     ],
@@ -168,7 +169,7 @@ def test_a_kind_may_stand_for_its_section():
     written = SMALL.replace('[objective]\nkind = "grpo"\n', "")
     recipe = resolve_text(f'objective = "dapo"\n{written}', origin="file").recipe
     assert recipe.objective.kind == "dapo"
-    assert recipe.objective.clip_high == 0.28
+    assert recipe.objective.surrogate.clip_high == 0.28
 
 
 def test_several_problems_are_told_at_once_and_each_once():

@@ -49,7 +49,7 @@ class ConfigValue:
     """One resolved key of the configuration."""
 
     key: str
-    """`objective.clip_high`"""
+    """`objective.surrogate.clip_high`"""
     value: str
     """JSON."""
     origin: str

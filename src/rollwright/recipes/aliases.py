@@ -76,7 +76,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
         "token_level_loss",
         "calculate_per_token_loss",
     ),
-    "objective.clip_low": (
+    "objective.surrogate.clip_low": (
         "clip_ratio",
         "clip_ratio_low",
         "epsilon",
@@ -90,7 +90,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
         "clip_eps",
         "clip_epsilon",
     ),
-    "objective.clip_high": (
+    "objective.surrogate.clip_high": (
         "clip_ratio_high",
         "epsilon_high",
         "eps_clip_high",

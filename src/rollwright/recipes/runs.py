@@ -28,6 +28,7 @@ from rollwright.recipes.build.identity import (
 )
 from rollwright.recipes.build.learner import StagedLearner
 from rollwright.recipes.build.model import build_tokenizer
+from rollwright.recipes.build.objective import refuse_untrainable
 from rollwright.recipes.build.session import (
     Foundation,
     LoopOrder,
@@ -120,6 +121,8 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
     path = order.run_dir or _free_folder(resolved.recipe)
     if (path / "manifest.json").exists():
         raise RecipeError(f"{path} already holds a run; `rollwright resume {path}` goes on with it, or choose another.")
+    if any(stage.kind == "rl" for stage in resolved.recipe.stages):
+        refuse_untrainable(resolved.recipe.objective, resolved.recipe.rollout)
     source = None if order.source is None else StoredRun(order.source)
     stored = None if source is None else stored_batches(resolved.recipe, source, observer)
     with ExitStack() as stack:

@@ -39,10 +39,34 @@ def _is_demonstrated(recipe: RecipeConfig) -> bool:
 
 _RULES = (
     _Rule(
-        keys=("objective.kl_estimator",),
+        keys=("objective.kl_estimator", "objective.kl_place", "objective.kl_target"),
         decided_by="objective.kl_coefficient",
         is_read=lambda recipe: recipe.objective.kl_coefficient > 0,
         because="objective.kl_coefficient is above 0",
+    ),
+    _Rule(
+        keys=("objective.kl_horizon",),
+        decided_by="objective.kl_target",
+        is_read=lambda recipe: recipe.objective.kl_target is not None,
+        because="objective.kl_target is given",
+    ),
+    _Rule(
+        keys=("objective.entropy_step", "objective.entropy_cap"),
+        decided_by="objective.entropy_target",
+        is_read=lambda recipe: recipe.objective.entropy_target is not None,
+        because="objective.entropy_target is given",
+    ),
+    _Rule(
+        keys=("objective.entropy_coefficient",),
+        decided_by="objective.entropy_target",
+        is_read=lambda recipe: recipe.objective.entropy_target is None,
+        because="objective.entropy_target is left out",
+    ),
+    _Rule(
+        keys=("objective.success_at",),
+        decided_by="objective.positive_nll_coefficient",
+        is_read=lambda recipe: recipe.objective.positive_nll_coefficient > 0,
+        because="objective.positive_nll_coefficient is above 0",
     ),
     _Rule(
         keys=("verifier.answer_marker",),

@@ -21,7 +21,8 @@ from rollwright.evidence.manifest import (
 )
 from rollwright.recipes.build.machine import code_commit, framework_versions, machine_section
 from rollwright.recipes.config.learning import StageConfig
-from rollwright.recipes.config.objective import DapoConfig, DrGrpoConfig, GrpoConfig, ObjectiveConfig
+from rollwright.recipes.config.objective import ObjectiveConfig
+from rollwright.recipes.config.objective.surrogate import ClipConfig, ClipCovConfig, DualClipConfig, SequenceClipConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.flat import flatten
 from rollwright.recipes.resolve import Resolved
@@ -168,14 +169,15 @@ def _algorithm(stage: StageConfig, recipe: RecipeConfig) -> AlgorithmSection:
             max_policy_lag=0,
         )
     objective: ObjectiveConfig = recipe.objective
-    is_clipped = isinstance(objective, GrpoConfig | DapoConfig | DrGrpoConfig)
+    clip = objective.surrogate
+    is_clipped = isinstance(clip, ClipConfig | DualClipConfig | ClipCovConfig | SequenceClipConfig)
     return AlgorithmSection(
         stage=stage.name,
         estimator=objective.kind,
         loss_denominator=objective.denominator,
         reward_scaling=objective.reward_scaling,
-        clip_low=objective.clip_low if is_clipped else None,
-        clip_high=objective.clip_high if is_clipped else None,
+        clip_low=clip.clip_low if is_clipped else None,
+        clip_high=clip.clip_high if is_clipped else None,
         kl_reference_revision="weights at the start of the stage" if objective.kl_coefficient else None,
         max_policy_lag=recipe.runtime.max_lag,
     )

@@ -12,7 +12,7 @@ from rollwright.recipes.config.learning import (
     StageConfig,
 )
 from rollwright.recipes.config.model import FreshModelConfig, ModelConfig
-from rollwright.recipes.config.objective import ObjectiveConfig, ReinforceConfig
+from rollwright.recipes.config.objective import ObjectiveConfig
 from rollwright.recipes.config.sampling import EngineConfig, RolloutConfig
 from rollwright.recipes.config.strict import StrictConfig
 from rollwright.recipes.config.tasks import TasksConfig
@@ -45,12 +45,6 @@ class RecipeConfig(StrictConfig):
             raise ValueError(f"stages are named {names}; each needs a name of its own")
         if sum(stage.kind == "rl" for stage in self.stages) > 1:
             raise ValueError("one stage of kind 'rl' is what run.steps counts; this recipe has more")
-        if self.objective.denominator == "fixed_length" and self.objective.fixed_length_tokens is None:
-            raise ValueError(
-                "denominator 'fixed_length' needs objective.fixed_length_tokens: the constant L, pinned in the recipe"
-            )
-        if self.objective.denominator != "fixed_length" and self.objective.fixed_length_tokens is not None:
-            raise ValueError("objective.fixed_length_tokens is read by denominator 'fixed_length' only")
         updates = self.run.steps * self.learner.num_minibatches * self.learner.num_epochs
         has_rl = any(stage.kind == "rl" for stage in self.stages)
         if has_rl and self.learner.schedule != "constant" and updates < self.learner.warmup_updates:
@@ -61,7 +55,7 @@ class RecipeConfig(StrictConfig):
             )
         if self.engine.mode == "deterministic" and self.engine.dtype != "float32":
             raise ValueError("engine.mode 'deterministic' holds in float32; choose mode 'fast' for bfloat16")
-        if has_rl and self.rollout.group_size == 1 and not isinstance(self.objective, ReinforceConfig):
+        if has_rl and self.rollout.group_size == 1 and self.objective.compares_attempts:
             raise ValueError(
                 f"objective {self.objective.kind!r} compares the attempts of a group, and rollout.group_size is 1; "
                 "give at least 2, or choose objective 'reinforce'"

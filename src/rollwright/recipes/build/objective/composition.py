@@ -1,0 +1,133 @@
+"""From the objective's configuration to a composition."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import assert_never
+
+from rollwright.algorithms import check_objective
+from rollwright.algorithms.denominators import FixedLength, PromptMean, ResponseMean, SequenceSum, TokenMean
+from rollwright.algorithms.equal_siblings import EqualSiblings
+from rollwright.algorithms.objective import CreditFn, Objective, WeightFn
+from rollwright.algorithms.self_normalized import self_normalizing
+from rollwright.algorithms.truncation import exclude_truncated, mask_truncated, penalize_overlong, punish_truncated
+from rollwright.recipes.build.objective.correction import build_correction, build_ratio
+from rollwright.recipes.build.objective.credit import build_credit, streams_of_credit
+from rollwright.recipes.build.objective.regularizers import build_kl_coefficient, build_regularizers
+from rollwright.recipes.build.objective.surrogate import build_surrogate
+from rollwright.recipes.config.objective import ObjectiveConfig
+from rollwright.recipes.config.objective.credit import UNFED
+from rollwright.recipes.config.sampling import RolloutConfig
+from rollwright.recipes.errors import RecipeError
+
+__all__ = ["Sizes", "build_objective", "compose", "refuse_untrainable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What a composition takes from the rollout where its own configuration leaves it out."""
+
+    max_tokens: int
+    """L of `fixed_length`."""
+    num_rows: int
+    """Rows of an update, which an adaptive KL coefficient counts."""
+
+
+def build_objective(config: ObjectiveConfig, rollout: RolloutConfig) -> Objective:
+    """The objective of an RL stage, its credit under the truncation rule; refused where it means nothing.
+
+    Args:
+        config: the composition.
+        rollout: truncation, group size, batch size and the longest response.
+    """
+    objective = compose(config, Sizes(max_tokens=rollout.max_episode_tokens, num_rows=rollout.batch_size))
+    objective = replace(objective, credit=_under_truncation(objective.credit, rollout))
+    check_objective(objective, group_size=rollout.group_size)
+    return objective
+
+
+def compose(config: ObjectiveConfig, sizes: Sizes) -> Objective:
+    """The composition alone, without the rollout's truncation rule."""
+    weights = build_weights(config, sizes)
+    loss = build_surrogate(config.surrogate)
+    ratio = build_ratio(config.ratio)
+    correction = build_correction(config.correction)
+    kl_coefficient = build_kl_coefficient(config, num_rows=sizes.num_rows)
+    terms = build_regularizers(config, weights, kl_coefficient)
+    objective = Objective(
+        name=config.kind,
+        credit=build_credit(config, kl_coefficient),
+        ratio=ratio.make,
+        keep=correction.keep,
+        correction=correction.correction,
+        surrogate=loss.surrogate,
+        weights=weights,
+        regularizers=(*loss.regularizers, *terms.regularizers),
+        needs=streams_of_credit(config.credit) | ratio.needs | correction.needs | loss.needs | terms.needs,
+        component="nll" if config.surrogate.kind == "log_likelihood" else "policy_gradient",
+        stages=loss.stages,
+        acts_without_advantage=loss.acts_without_advantage,
+    )
+    return objective if config.self_normalize == "none" else self_normalizing(objective, over=config.self_normalize)
+
+
+def refuse_untrainable(config: ObjectiveConfig, rollout: RolloutConfig) -> None:
+    """Refuse what cannot be built or fed, before a run has a folder.
+
+    Raises:
+        RecipeError: where the composition reads what no stage of a run makes yet.
+        ObjectiveError: where it means nothing, or lacks a constant that its source does not give.
+    """
+    missing = UNFED.get(config.credit.kind)
+    if missing is None and config.kl_place != "loss" and config.kl_coefficient > 0:
+        missing = "reference scores before credit"
+    if missing is not None:
+        raise RecipeError(
+            f"objective {config.kind!r} with credit {config.credit.kind!r} reads {missing}, which no stage of a run "
+            "makes yet; choose another. `rollwright recipe explain` shows what it computes."
+        )
+    build_objective(config, rollout)
+
+
+def build_weights(config: ObjectiveConfig, sizes: Sizes) -> WeightFn:
+    """The denominator."""
+    counting = config.counting
+    match config.denominator:
+        case "token_mean":
+            return TokenMean(counting=counting)
+        case "response_mean":
+            return ResponseMean(counting=counting)
+        case "sequence_sum":
+            return SequenceSum(counting=counting)
+        case "prompt_mean":
+            return PromptMean(counting=counting)
+        case "prompt_mean_of_tokens":
+            return PromptMean(within="token", counting=counting)
+        case "equal_siblings":
+            return EqualSiblings(counting=counting)
+        case "fixed_length":
+            return FixedLength(length=config.fixed_length_tokens or sizes.max_tokens, counting=counting)
+        case _:
+            assert_never(config.denominator)
+
+
+def _under_truncation(credit: CreditFn, rollout: RolloutConfig) -> CreditFn:
+    match rollout.truncation:
+        case "negative":
+            return partial(punish_truncated, credit=credit)
+        case "mask":
+            return partial(mask_truncated, credit=credit)
+        case "exclude":
+            return partial(exclude_truncated, credit=credit)
+        case "soft_penalty":
+            assert rollout.overlong_max_tokens is not None, "the configuration checks it"
+            assert rollout.overlong_buffer_tokens is not None, "the configuration checks it"
+            return partial(
+                penalize_overlong,
+                credit=credit,
+                max_tokens=rollout.overlong_max_tokens,
+                buffer_tokens=rollout.overlong_buffer_tokens,
+            )
+        case "resume":
+            raise AssertionError("the configuration refuses it")
+        case _:
+            assert_never(rollout.truncation)
