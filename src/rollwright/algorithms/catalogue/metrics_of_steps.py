@@ -1,0 +1,179 @@
+"""Metrics of a step: its batch before any update, its episodes, its slots and time; and the rows of an evaluation."""
+
+from typing import Final
+
+from rollwright.algorithms.catalogue.metric_entry import MetricEntry
+
+__all__ = ["OF_EVALUATIONS", "OF_STEPS"]
+
+_BATCH: Final = "rollwright.batches.metrics:batch_metrics"
+_LAGS: Final = "rollwright.algorithms.token_metrics:lag_diagnostics"
+_GROUPS: Final = "rollwright.algorithms.group_metrics:group_diagnostics"
+_EPISODES: Final = "rollwright.runtime.episode_metrics:episode_metrics"
+_STEP: Final = "rollwright.runtime.metrics:step_metrics"
+_MEASURE: Final = "rollwright.evaluation.measures:measure"
+
+OF_STEPS: Final[tuple[MetricEntry, ...]] = (
+    MetricEntry(
+        "stale/lag", "mean and maximum age of trained tokens", "steps", _LAGS, labels=("stat",), note="at most η"
+    ),
+    MetricEntry("stale/lag_hist", "trained tokens of each age", "tokens", _LAGS, labels=("lag",)),
+    MetricEntry(
+        "stale/num_versions", "versions that sampled the trained tokens", "count", _LAGS, known_as=("n_versions",)
+    ),
+    MetricEntry(
+        "stale/dropped",
+        "share of a source's eligible tokens that age alone withheld",
+        "fraction",
+        _BATCH,
+        labels=("source",),
+        known_as=("stale/dropped_stale",),
+    ),
+    MetricEntry("data/withheld_rows", "rows out of numerator and denominator", "count", _BATCH, labels=("reason",)),
+    MetricEntry("mask/eligible_tokens", "tokens that the objective may train, before withholding", "count", _BATCH),
+    MetricEntry("mask/empty_rows", "rows without an eligible token", "count", _BATCH),
+    MetricEntry(
+        "mask/observation_grad",
+        "trained tokens that the policy did not sample, or that nothing predicts",
+        "count",
+        _BATCH,
+        note="exactly 0",
+    ),
+    MetricEntry(
+        "reward/zero_var_frac",
+        "share of groups of two or more scored episodes that have one reward level, of groups with a score",
+        "fraction",
+        _GROUPS,
+        note="says nothing of the optimizer: KL, entropy and weight decay still act",
+    ),
+    MetricEntry("reward/all_right", "share of groups at one level, at or above success", "fraction", _GROUPS),
+    MetricEntry("reward/all_wrong", "share of groups at one level, below success", "fraction", _GROUPS),
+    MetricEntry("reward/no_baseline_frac", "share of groups with one scored episode", "fraction", _GROUPS),
+    MetricEntry(
+        "value/explained_var",
+        "1 − Var(R − V)/Var(R) over trained tokens",
+        "1",
+        _BATCH,
+        note="pretrain the critic until it is flat",
+    ),
+    MetricEntry(
+        "reward/total",
+        "mean and standard deviation (n) over scored episodes, each once; also by source, and before_filter",
+        "reward",
+        _EPISODES,
+        labels=("stat", "source", "when"),
+        note="up while the held-out success falls: look for hacking",
+    ),
+    MetricEntry(
+        "reward/component",
+        "mean and standard deviation (n) of a raw part, before its weight",
+        "reward",
+        _EPISODES,
+        labels=("component", "stat"),
+        note="watch correctness, format and length apart",
+    ),
+    MetricEntry("reward/hist_by_prompt", "share of prompts by success rate", "fraction", _EPISODES, labels=("bucket",)),
+    MetricEntry("data/unscored", "episodes of the batch without a reward", "episodes", _EPISODES),
+    MetricEntry("terminal/reason", "share of episodes by how they ended", "fraction", _EPISODES, labels=("reason",)),
+    MetricEntry(
+        "len/trunc_rate",
+        "share of episodes that a limit cut, and by limit",
+        "fraction",
+        _EPISODES,
+        labels=("reason",),
+        note="one run began near 40% at 8K tokens; rising after filtering is a known failure",
+    ),
+    MetricEntry(
+        "len/response",
+        "mean, and .1, .5, .9, .99 quantiles of action tokens of an episode; also of right and of wrong ones",
+        "tokens",
+        _EPISODES,
+        labels=("quantile", "outcome"),
+        note="only wrong answers grow: the bias of a mean by response",
+    ),
+    MetricEntry("env/tool_calls", "calls of an episode, mean", "calls", _EPISODES),
+    MetricEntry("env/invalid_action", "share of calls that are no call of a tool", "fraction", _EPISODES),
+    MetricEntry("env/tool_error", "share of calls whose tool failed", "fraction", _EPISODES),
+    MetricEntry("env/timeout", "share of calls that ran out of time", "fraction", _EPISODES),
+    MetricEntry("env/tool_latency", "seconds of a call, mean", "s", _EPISODES),
+    MetricEntry("env/steps", "turns of an episode, mean", "turns", _EPISODES),
+    MetricEntry(
+        "explore/repeated_traj_rate",
+        "share of attempts that repeat an earlier one of their prompt token by token, mean over prompts",
+        "fraction",
+        _EPISODES,
+        note="rising: an echo trap",
+    ),
+    MetricEntry(
+        "explore/tool_choice_entropy", "entropy of the tools called at a prompt, mean over prompts", "nat", _EPISODES
+    ),
+    MetricEntry("data/slots", "slots of the run by state of the ledger", "slots", _STEP, labels=("state",)),
+    MetricEntry(
+        "time/collect",
+        "waiting for the batch: rollout and verifying",
+        "s",
+        _STEP,
+        known_as=("sys/rollout", "sys/verify"),
+    ),
+    MetricEntry("time/learn", "learner's part of the step", "s", _STEP, known_as=("sys/learn",)),
+    MetricEntry("time/publish", "giving weights to the engine", "s", _STEP, known_as=("sys/weight_sync_s", "sys/sync")),
+    MetricEntry("sys/tokens_s", "action tokens of the batch over time/collect", "tokens/s", _STEP),
+)
+
+OF_EVALUATIONS: Final[tuple[MetricEntry, ...]] = (
+    MetricEntry(
+        "success",
+        "mean over tasks of the share of successes",
+        "fraction",
+        _MEASURE,
+        labels=("slice",),
+        known_as=("heldout/success",),
+        table="evaluations",
+    ),
+    MetricEntry(
+        "reward", "mean over tasks of the mean reward", "reward", _MEASURE, labels=("slice",), table="evaluations"
+    ),
+    MetricEntry(
+        "pass_at_k",
+        "mean over tasks of the unbiased pass@k",
+        "fraction",
+        _MEASURE,
+        labels=("k", "slice"),
+        known_as=("explore/pass_at_k", "explore/pass_at_1"),
+        note="pass@1 up and pass@k down: sharpening",
+        table="evaluations",
+    ),
+    MetricEntry("tool_calls", "mean over tasks of calls", "calls", _MEASURE, labels=("slice",), table="evaluations"),
+    MetricEntry(
+        "tool_use",
+        "mean over tasks of episodes with a call",
+        "fraction",
+        _MEASURE,
+        labels=("slice",),
+        table="evaluations",
+    ),
+    MetricEntry(
+        "tool_call_validity",
+        "mean over tasks of the share of valid calls",
+        "fraction",
+        _MEASURE,
+        labels=("slice",),
+        table="evaluations",
+    ),
+    MetricEntry(
+        "response_tokens",
+        "quantiles of action tokens of an episode",
+        "tokens",
+        _MEASURE,
+        labels=("quantile", "slice"),
+        table="evaluations",
+    ),
+    MetricEntry(
+        "terminal_reason",
+        "share of episodes by how they ended",
+        "fraction",
+        _MEASURE,
+        labels=("reason", "slice"),
+        table="evaluations",
+    ),
+)
