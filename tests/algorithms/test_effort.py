@@ -74,17 +74,18 @@ def test_constants_that_were_not_disclosed_have_no_default():
     inputs = with_budgets(credit_inputs([1]), 10)
     with pytest.raises(ObjectiveError, match="multiplier has no default: the report on Kimi K3"):
         effort_budget(inputs, credit=imitate)
-    with pytest.raises(ObjectiveError, match="scale has no default: the report on DeepSeek V4.1"):
-        effort_pressure(torch.tensor([50.0]))
     with pytest.raises(ObjectiveError, match="multiplier of the budget is 0"):
         effort_budget(inputs, credit=imitate, multiplier=0.0)
 
 
+@pytest.mark.row("S306")
 def test_effort_is_of_one_scale_and_larger_effort_has_less_pressure():
     assert dict(EFFORT_LEVELS) == {"low": 50, "high": 75, "max": 100}
     pressure = effort_pressure(torch.arange(1, 101).double(), scale=0.3)
     assert (pressure.diff() < 0).all()
     assert float(pressure[0]) == pytest.approx(0.3) and float(pressure[-1]) == 0.0
+    with pytest.raises(ObjectiveError, match="scale has no default: the report on DeepSeek V4.1 did not disclose it"):
+        effort_pressure(torch.tensor([50.0]))
 
 
 def test_pressure_is_paid_by_length():

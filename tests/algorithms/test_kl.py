@@ -39,6 +39,16 @@ def test_estimators_match_the_worked_numbers(name):
     assert gradient == pytest.approx(fixture.expect[f"grad_{name}"], abs=fixture.tol)
 
 
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_gradients_are_those_of_finite_differences(name):
+    current = torch.tensor([-1.0, -0.3, -2.0, -1.2], dtype=torch.float64, requires_grad=True)
+
+    def term(scores):
+        return ESTIMATORS[name](streams([0.0] * 4, current=scores, reference=[-1.4, -0.3, -0.7, -4.0]))
+
+    assert torch.autograd.gradcheck(term, (current,))
+
+
 def test_k3_plus_reports_k3_and_follows_k2():
     fixture = method_fixture("M81.a")
     value, gradient = value_and_gradient(kl_k3_plus, fixture.input["log_cur_minus_ref"])
@@ -113,6 +123,9 @@ class Falling:
 
     def state(self):
         return {"coefficient": self._coefficient}
+
+    def restore(self, state):
+        self._coefficient = state["coefficient"]
 
 
 def test_a_controller_gives_the_coefficient_of_the_next_update():

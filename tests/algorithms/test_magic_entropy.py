@@ -35,12 +35,14 @@ def test_it_follows_the_worked_numbers(which):
     assert behind == pytest.approx(fixture.expect["c_next"], abs=fixture.tol)
 
 
+@pytest.mark.row("S184")
 def test_the_survey_s_sequence_by_the_equation_without_a_floor():
     # Fixture F32 of the survey of recipes: c0 = 0, Δ = 0.005, H* = 0.2.
     _, acting, _ = follow(MagicEntropy(floor=None), [0.3, 0.19, 0.19, 0.21])
     assert acting == pytest.approx([0.0, -0.005, 0.0, 0.0])
 
 
+@pytest.mark.row("S184")
 def test_the_script_s_step_and_cap_are_settings_of_their_own():
     states, _, behind = follow(MagicEntropy(step=1e-4, cap=0.005), [0.1] * 60)
     assert states[1] == pytest.approx(1e-4)

@@ -92,6 +92,19 @@ def test_soft_penalty_counts_action_tokens_and_is_added_once_before_credit():
     assert torch.allclose(found, center_within_group(shaped).advantages, atol=1e-12)
 
 
+def test_the_form_of_public_code_falls_on_beyond_the_limit_and_has_a_depth():
+    lengths = torch.tensor([16, 18, 20, 24])
+    assert overlong_penalty(lengths, max_tokens=20, buffer_tokens=4, beyond="falling").tolist() == [0, -0.5, -1, -2]
+    assert overlong_penalty(lengths, max_tokens=20, buffer_tokens=4, factor=0.5).tolist() == [0, -0.25, -0.5, -0.5]
+    inputs = credit_inputs([1.0, 1.0], lengths=[16, 24])
+    found = penalize_overlong(
+        inputs, credit=center_within_group, max_tokens=20, buffer_tokens=4, factor=2.0, beyond="falling"
+    )
+    assert [float(found.advantages[0]), float(found.advantages[-1])] == [2.0, -2.0]
+    with pytest.raises(ObjectiveError, match="factor -1"):
+        overlong_penalty(lengths, max_tokens=20, buffer_tokens=4, factor=-1.0)
+
+
 def test_a_buffer_longer_than_the_limit_is_refused():
     with pytest.raises(ObjectiveError, match="width of the ramp"):
         overlong_penalty(torch.tensor([3]), max_tokens=20, buffer_tokens=80)
