@@ -1,6 +1,6 @@
 """A rubric of an agent's actions, its raw parts kept and its reward bounded (Nanbeige 4.2)."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from rollwright.algorithms.disclosure import chosen
 from rollwright.algorithms.errors import ObjectiveError
@@ -20,10 +20,9 @@ class ActionRubric:
 
     def __post_init__(self) -> None:
         """Refuse a part that could outweigh the others without bound."""
-        for part in fields(self):
-            value: float = {**self.parts()}[part.name]
+        for name, value in self.parts().items():
             if not 0 <= value <= 1:
-                raise ObjectiveError(f"{part.name} is {value}; parts of a rubric lie between 0 and 1.")
+                raise ObjectiveError(f"{name} is {value}; parts of a rubric lie between 0 and 1.")
 
     def parts(self) -> dict[str, float]:
         """Raw values by name, as they are stored."""

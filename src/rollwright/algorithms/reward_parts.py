@@ -110,7 +110,7 @@ def _over_batch(inputs: CreditInputs, total: Tensor, is_compared: Tensor, ddof: 
     share = episode_shares(is_compared, places_of(inputs.episode_index))
     count = share.sum()
     found = total[is_compared]
-    if not len(found) or count < 2 or float(found.max() - found.min()) <= EQUAL_REWARDS:
+    if not len(found) or count < 1.5 or float(found.max() - found.min()) <= EQUAL_REWARDS:
         return torch.zeros_like(total)
     distance = total - (share * total).sum() / count
     deviation = ((share * distance.square()).sum() / (count - ddof)).sqrt()
