@@ -48,7 +48,7 @@ def kl_in_reward(
 def kl_penalties(inputs: CreditInputs, *, coefficient: float, scored_by: str = "proximal") -> Tensor:
     """(N,) float64: −β(o − f), detached, signed as k1 is; 0 where a score is not finite."""
     distance = (logprobs_of(inputs, scored_by) - logprobs_of(inputs, "reference")).to(torch.float64).detach()
-    return torch.where(distance.isfinite(), -coefficient * distance, 0.0)
+    return distance.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).mul_(-coefficient)
 
 
 def _in_step_rewards(inputs: CreditInputs, credit: CreditFn, penalties: Tensor) -> Credit:

@@ -8,7 +8,6 @@ from torch import Tensor
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.groups import episode_shares, group_statistics, places_of, totals_over
 from rollwright.algorithms.objective import Credit, CreditFn, CreditInputs
-from rollwright.algorithms.rows import row_of_tokens, row_sum
 from rollwright.algorithms.streams import value_of
 
 __all__ = [
@@ -113,7 +112,9 @@ def linear_penalties(inputs: CreditInputs, measures: list[tuple[float, Tensor]])
 
 def turns_of_rows(inputs: CreditInputs) -> Tensor:
     """(R,) int64: turns of each row in which the policy acted; 0 in a row without action tokens."""
-    turns, row = inputs.turn_index, row_of_tokens(inputs.row_offsets)
+    turns, lengths = inputs.turn_index, inputs.row_offsets.diff()
     is_first = torch.ones_like(turns, dtype=torch.bool)
-    is_first[1:] = (turns.diff() != 0) | (row.diff() != 0)
-    return row_sum(is_first.to(torch.int64), inputs.row_offsets)
+    is_first[1:] = turns.diff() != 0
+    is_first[inputs.row_offsets[:-1][lengths > 0]] = True
+    running = torch.cat([lengths.new_zeros(1), is_first.cumsum(0)])
+    return running[inputs.row_offsets].diff()
