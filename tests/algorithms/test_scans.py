@@ -1,5 +1,6 @@
 """The backward recurrence against its own definition, and rows that never meet."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,18 @@ def test_a_decay_behind_the_last_token_of_a_row_is_never_read():
     offsets = torch.tensor([0, 2, 3])
     found = backward_scan(torch.ones(3, dtype=torch.float64), torch.tensor([0.5, torch.nan, torch.nan]), offsets)
     assert found.tolist() == [1.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_not_finite_spoils_itself_and_what_stands_before_it_in_its_row(bad):
+    offsets, values, decays = stream([2, 70, 3], 1)
+    clean = backward_scan(values, decays, offsets)
+    values[40], decays[60] = bad, bad
+    found = backward_scan(values, decays, offsets)
+    spoiled = torch.zeros(75, dtype=torch.bool)
+    spoiled[2:61] = True
+    assert found.isnan().equal(spoiled)
+    assert found[~spoiled].equal(clean[~spoiled])
 
 
 def test_rows_are_reduced_without_what_stands_under_the_mask():

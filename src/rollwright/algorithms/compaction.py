@@ -6,12 +6,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rollwright.algorithms.bootstrapping import Truncation, bootstrap_of_rows, next_values, scan_within_rows
+from rollwright.algorithms.bootstrapping import Truncation, bootstrap_of_rows, next_values
 from rollwright.algorithms.disclosure import chosen
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.generalized_advantage import LengthAdaptive, generalized_advantage, lambda_of_rows
 from rollwright.algorithms.groups import broadcast_to_tokens, count_groups, places_of
 from rollwright.algorithms.objective import Credit, CreditInputs
+from rollwright.algorithms.scans import backward_scan
 from rollwright.algorithms.streams import value_of
 from rollwright.algorithms.token_rewards import credit_of_scored, rewards_on_tokens
 
@@ -95,8 +96,8 @@ def _one_stream(
     residuals = rewards_on_tokens(episodes) + discount * next_values(values, offsets, behind) - values
     decay = lambda_of_rows(policy_lambda, inputs)
     base = decay if isinstance(decay, Tensor) else torch.full_like(inputs.rewards, decay)
-    ahead = scan_within_rows(residuals, discount * broadcast_to_tokens(base, inputs.row_offsets), offsets)
-    target = scan_within_rows(residuals, torch.full_like(residuals, discount * value_lambda), offsets) + values
+    ahead = backward_scan(residuals, discount * broadcast_to_tokens(base, inputs.row_offsets), offsets)
+    target = backward_scan(residuals, torch.full_like(residuals, discount * value_lambda), offsets) + values
     return credit_of_scored(inputs, ahead, target)
 
 

@@ -6,11 +6,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rollwright.algorithms.bootstrapping import check_fraction, scan_within_rows
+from rollwright.algorithms.bootstrapping import check_fraction
 from rollwright.algorithms.disclosure import chosen
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.groups import broadcast_to_tokens, rows_where
 from rollwright.algorithms.objective import Credit, CreditFn, CreditInputs
+from rollwright.algorithms.scans import backward_scan
 from rollwright.algorithms.streams import logprobs_of
 from rollwright.algorithms.token_rewards import credit_of_scored
 from rollwright.algorithms.withheld import with_advantages
@@ -152,4 +153,4 @@ def count_clamped_gaps(inputs: CreditInputs, *, bound: float = 20.0, student: St
 
 def _ahead(gap: Tensor, discount: float, row_offsets: Tensor) -> Tensor:
     """(N,) discounted sum of the gaps from each token on; the gap itself under a discount of 0."""
-    return gap if discount == 0 else scan_within_rows(gap, torch.full_like(gap, discount), row_offsets)
+    return gap if discount == 0 else backward_scan(gap, torch.full_like(gap, discount), row_offsets)

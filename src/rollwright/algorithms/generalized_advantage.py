@@ -11,12 +11,12 @@ from rollwright.algorithms.bootstrapping import (
     bootstrap_of_rows,
     check_fraction,
     next_values,
-    scan_within_rows,
 )
 from rollwright.algorithms.disclosure import chosen
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.groups import broadcast_to_tokens, places_of, totals_over
 from rollwright.algorithms.objective import Credit, CreditInputs
+from rollwright.algorithms.scans import backward_scan
 from rollwright.algorithms.streams import value_of
 from rollwright.algorithms.token_rewards import credit_of_scored, rewards_on_tokens
 
@@ -76,10 +76,10 @@ def generalized_advantage(
     residuals = rewards_on_tokens(inputs).add_(following, alpha=discount).sub_(values)
     del following
     decay = lambda_of_rows(policy_lambda, inputs)
-    advantages = scan_within_rows(residuals, _per_token(decay, residuals, offsets) * discount, offsets)
+    advantages = backward_scan(residuals, _per_token(decay, residuals, offsets) * discount, offsets)
     if isinstance(decay, float) and decay == value_lambda:
         return credit_of_scored(inputs, advantages, advantages + values)
-    ahead = scan_within_rows(residuals, torch.full_like(residuals, value_lambda * discount), offsets)
+    ahead = backward_scan(residuals, torch.full_like(residuals, value_lambda * discount), offsets)
     return credit_of_scored(inputs, advantages, ahead.add_(values))
 
 

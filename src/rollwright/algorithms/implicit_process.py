@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rollwright.algorithms.bootstrapping import check_fraction, scan_within_rows
+from rollwright.algorithms.bootstrapping import check_fraction
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.groups import (
     ZERO_CONTRAST,
@@ -19,6 +19,7 @@ from rollwright.algorithms.groups import (
 )
 from rollwright.algorithms.objective import Credit, CreditInputs
 from rollwright.algorithms.rows import row_mean, row_sum
+from rollwright.algorithms.scans import backward_scan
 from rollwright.algorithms.streams import logprobs_of
 from rollwright.algorithms.token_rewards import credit_of_scored
 
@@ -61,7 +62,7 @@ def implicit_process_reward(
     statistics = group_statistics(inputs)
     centered = _centered(inputs, statistics, rewards, form)
     decays = torch.full_like(rewards, discount)
-    process = scan_within_rows(centered, decays, offsets)
+    process = backward_scan(centered, decays, offsets)
     others = (statistics.num_episodes - 1).clamp(min=1.0)
     outcome = (inputs.rewards - statistics.mean) * statistics.num_episodes / others
     outcome = torch.where(statistics.has_contrast, outcome, 0.0)

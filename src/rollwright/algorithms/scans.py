@@ -54,12 +54,19 @@ def backward_scan(values: Tensor, decays: Tensor, row_offsets: Tensor) -> Tensor
         row_offsets: (R + 1,) int64 into them.
 
     Returns:
-        (N,) float64 x.
+        (N,) float64 x. What is not finite makes NaN of itself and of what stands before it in its row, whatever the
+        decay, and of nothing else: the loss masks and counts such tokens.
     """
     lengths = row_offsets.diff()
     inside = decays.clone()
     inside[row_offsets[1:][lengths > 0] - 1] = 0.0
-    return _scan(values, inside)
+    if bool((values.sum() + inside.sum()).isfinite()):
+        return _scan(values, inside)
+    is_finite = values.isfinite() & inside.isfinite()
+    sums = _scan(torch.where(is_finite, values, 0.0), torch.where(is_finite, inside, 0.0))
+    reach = torch.ones_like(inside)
+    reach[row_offsets[1:][lengths > 0] - 1] = 0.0
+    return torch.where(_scan((~is_finite).to(values.dtype), reach) > 0, torch.nan, sums)
 
 
 def _scan(values: Tensor, decays: Tensor) -> Tensor:

@@ -41,6 +41,7 @@ _OF_ROWS: Final = frozenset(
         "greedy_reward",
         "quality",
         "is_hack",
+        "role_reward",
         "thinking_tokens",
         "answer_tokens",
         "input_tokens",

@@ -7,9 +7,9 @@ from rollwright.algorithms.bootstrapping import (
     bootstrap_of_rows,
     check_fraction,
     next_values,
-    scan_within_rows,
 )
 from rollwright.algorithms.objective import Credit, CreditInputs
+from rollwright.algorithms.scans import backward_scan
 from rollwright.algorithms.streams import value_of
 from rollwright.algorithms.token_rewards import credit_of_scored, rewards_on_tokens
 from rollwright.algorithms.turns import turns_of
@@ -40,5 +40,5 @@ def turn_level_advantage(
     rewards = turns.sum_of(rewards_on_tokens(inputs))
     following = next_values(values, turns.row_offsets, bootstrap_of_rows(inputs, truncation))
     residuals = rewards + discount * following - values
-    ahead = scan_within_rows(residuals, torch.full_like(residuals, discount * decay), turns.row_offsets)
+    ahead = backward_scan(residuals, torch.full_like(residuals, discount * decay), turns.row_offsets)
     return credit_of_scored(inputs, ahead[turns.of_token], (ahead + values)[turns.of_token])

@@ -7,11 +7,11 @@ from rollwright.algorithms.bootstrapping import (
     bootstrap_of_rows,
     check_fraction,
     next_values,
-    scan_within_rows,
 )
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.objective import Credit, CreditInputs
 from rollwright.algorithms.ratios import clamped_exp
+from rollwright.algorithms.scans import backward_scan
 from rollwright.algorithms.streams import logprobs_of, value_of
 from rollwright.algorithms.token_rewards import credit_of_scored, rewards_on_tokens
 
@@ -51,6 +51,6 @@ def v_trace(
     rewards, behind = rewards_on_tokens(inputs), bootstrap_of_rows(inputs, truncation)
     weight = ratio.clamp(max=rho_bar)
     residuals = weight * (rewards + discount * next_values(values, offsets, behind) - values)
-    targets = values + scan_within_rows(residuals, ratio.clamp_(max=c_bar).mul_(discount), offsets)
+    targets = values + backward_scan(residuals, ratio.clamp_(max=c_bar).mul_(discount), offsets)
     following = next_values(targets, offsets, behind)
     return credit_of_scored(inputs, weight * (rewards + discount * following - values), targets)
