@@ -23,10 +23,13 @@ def exact(*values):
 def test_immediate_rewards_are_nothing_while_the_gate_is_closed_and_appear_once_it_opens():
     inputs = credit_inputs([1.0, 0.5, None], lengths=[2, 2, 1], step_rewards=[0.1, 0.2, 0.3, 0.4, 0.5])
     seen = []
-    gate_step_rewards(
-        inputs, credit=lambda given: (seen.append(given.step_rewards), return_to_go(given))[1], threshold=1
-    )
-    assert seen[0].tolist() == [0.1, 0.2, 0, 0, 0]
+
+    def watched(given):
+        seen.append(given.step_rewards.tolist())
+        return return_to_go(given)
+
+    gate_step_rewards(inputs, credit=watched, threshold=1.0)
+    assert seen == [[0.1, 0.2, 0, 0, 0]]
     credit = gate_step_rewards(inputs, credit=return_to_go, threshold=1.0)
     assert credit.advantages.tolist() == pytest.approx([1.3, 1.2, 0.5, 0.5, 0])
     opened = gate_step_rewards(inputs, credit=return_to_go, threshold=0.5)
