@@ -1,87 +1,38 @@
-"""Named compositions, and the steps that change one: truncation, bypass, a KL term.
+"""Presets that compare attempts or stand on the plain return: no critic, no second model."""
 
-Each preset is an `Objective`; what the documents leave open (denominator, reward scaling, truncation) is an argument
-or a step of its own.
-"""
-
-from dataclasses import replace
 from functools import partial
 
 from rollwright.algorithms.centered import center_within_group
 from rollwright.algorithms.clipping import Clip
 from rollwright.algorithms.correction import keep_all, no_correction
 from rollwright.algorithms.denominators import FixedLength, ResponseMean, SequenceSum, TokenMean
-from rollwright.algorithms.errors import ObjectiveError
+from rollwright.algorithms.greedy_baseline import subtract_greedy
+from rollwright.algorithms.informative import rescale_informative
 from rollwright.algorithms.leave_one_out import leave_one_out
-from rollwright.algorithms.likelihood import log_likelihood, policy_gradient
-from rollwright.algorithms.objective import CreditFn, Objective, Regularizer, WeightFn
-from rollwright.algorithms.ratios import bypass_ratio, no_ratio, token_ratio
+from rollwright.algorithms.length_weighted import length_weighted_baseline
+from rollwright.algorithms.likelihood import log_likelihood
+from rollwright.algorithms.objective import Objective, WeightFn
+from rollwright.algorithms.presets.building import clipped, score_function
+from rollwright.algorithms.ratios import no_ratio
 from rollwright.algorithms.return_to_go import return_to_go
 from rollwright.algorithms.standardized import standardize_within_group
 from rollwright.algorithms.supervised import imitate
 from rollwright.algorithms.truncation import mask_truncated, penalize_overlong
+from rollwright.algorithms.whitening import center_then_whiten_tokens, whiten_over_batch
 
 __all__ = [
-    "bypassing_proximal",
-    "clipped",
     "dapo",
     "dr_grpo",
+    "gpg",
     "grpo",
+    "opo",
     "reinforce",
+    "reinforce_plus_plus",
+    "reinforce_plus_plus_baseline",
+    "remax",
     "rloo",
-    "score_function",
     "supervised",
-    "with_regularizer",
 ]
-
-
-def clipped(name: str, *, credit: CreditFn, clip: Clip, weights: WeightFn) -> Objective:
-    """Any credit with the token ratio and PPO's clip.
-
-    Args:
-        name: of the composition, for manifests and errors.
-        credit: the estimator.
-        clip: where a token stops being pushed.
-        weights: the denominator.
-
-    Returns:
-        An objective that needs proximal scores.
-    """
-    return Objective(
-        name=name,
-        credit=credit,
-        ratio=token_ratio,
-        keep=keep_all,
-        correction=no_correction,
-        surrogate=clip,
-        weights=weights,
-        regularizers=(),
-        needs=frozenset({"proximal"}),
-    )
-
-
-def score_function(name: str, *, credit: CreditFn, weights: WeightFn) -> Objective:
-    """Any credit with the plain score-function gradient; right for one update a step on fresh tokens.
-
-    Args:
-        name: of the composition, for manifests and errors.
-        credit: the estimator.
-        weights: the denominator.
-
-    Returns:
-        An objective that needs no other scores than the current ones.
-    """
-    return Objective(
-        name=name,
-        credit=credit,
-        ratio=no_ratio,
-        keep=keep_all,
-        correction=no_correction,
-        surrogate=policy_gradient,
-        weights=weights,
-        regularizers=(),
-        needs=frozenset(),
-    )
 
 
 def reinforce(*, discount: float = 1.0, baseline: float = 0.0, weights: WeightFn | None = None) -> Objective:
@@ -165,6 +116,72 @@ def dapo(
     )
 
 
+def reinforce_plus_plus(*, discount: float = 1.0, eps: float = 1e-8, clip: Clip | None = None) -> Objective:
+    """REINFORCE++: returns whitened over the whole batch, PPO's clip, token mean (arXiv:2501.03262).
+
+    Args:
+        discount: γ of rewards on the way.
+        eps: added to the variance.
+        clip: of the clip; None is [0.8, 1.2].
+
+    Returns:
+        The objective; its KL is `kl_in_reward` around the credit.
+    """
+    credit = partial(whiten_over_batch, discount=discount, eps=eps)
+    return clipped("reinforce_plus_plus", credit=credit, clip=clip or Clip(), weights=TokenMean())
+
+
+def reinforce_plus_plus_baseline(*, eps: float = 1e-8, clip: Clip | None = None) -> Objective:
+    """REINFORCE++-baseline: centred in the group, then whitened over all tokens, PPO's clip, token mean.
+
+    Args:
+        eps: added to the variance.
+        clip: of the clip; None is [0.8, 1.2].
+
+    Returns:
+        The objective.
+    """
+    credit = partial(center_then_whiten_tokens, eps=eps)
+    return clipped("reinforce_plus_plus_baseline", credit=credit, clip=clip or Clip(), weights=TokenMean())
+
+
+def remax(*, weights: WeightFn | None = None) -> Objective:
+    """ReMax: return minus the reward of the greedy attempt at the task (arXiv:2310.10505).
+
+    Args:
+        weights: the denominator; None is the sequence sum.
+
+    Returns:
+        The objective; its credit reads `greedy_reward`.
+    """
+    return score_function("remax", credit=subtract_greedy, weights=weights or SequenceSum())
+
+
+def opo(*, weights: WeightFn | None = None) -> Objective:
+    """OPO: reward minus the length-weighted mean of the group, one on-policy update (arXiv:2505.23585).
+
+    Args:
+        weights: the denominator; None is the token mean, in which its credit is zero-mean.
+
+    Returns:
+        The objective.
+    """
+    return score_function("opo", credit=length_weighted_baseline, weights=weights or TokenMean())
+
+
+def gpg(*, norm: float = 1.0, weights: WeightFn | None = None) -> Objective:
+    """GPG: centred in the group and scaled up for groups without contrast, no ratio and no clip (arXiv:2504.02546).
+
+    Args:
+        norm: F_norm, by which the credit is divided.
+        weights: the denominator; None is the token mean.
+
+    Returns:
+        The objective.
+    """
+    return score_function("gpg", credit=partial(rescale_informative, norm=norm), weights=weights or TokenMean())
+
+
 def supervised(*, weights: WeightFn | None = None) -> Objective:
     """Imitation of demonstrations: mean negative log-likelihood of action tokens.
 
@@ -186,31 +203,3 @@ def supervised(*, weights: WeightFn | None = None) -> Objective:
         needs=frozenset(),
         component="nll",
     )
-
-
-def bypassing_proximal(objective: Objective) -> Objective:
-    """The same objective with current/behavior as its ratio: no proximal scores, staleness inside the clip.
-
-    Args:
-        objective: one that clips the token ratio.
-
-    Returns:
-        The objective in bypass mode.
-    """
-    if objective.ratio is not token_ratio:
-        raise ObjectiveError(f"{objective.name} has no proximal ratio to bypass; only a token ratio can be bypassed.")
-    return replace(objective, ratio=bypass_ratio, needs=(objective.needs - {"proximal"}) | {"behavior"})
-
-
-def with_regularizer(objective: Objective, regularizer: Regularizer, *, needs: frozenset[str]) -> Objective:
-    """The same objective with one more term.
-
-    Args:
-        objective: the composition.
-        regularizer: the term.
-        needs: the streams that it reads, such as `reference`.
-
-    Returns:
-        The longer composition.
-    """
-    return replace(objective, regularizers=(*objective.regularizers, regularizer), needs=objective.needs | needs)
