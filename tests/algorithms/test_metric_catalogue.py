@@ -1,0 +1,144 @@
+"""The table of metrics says what runs write, and runs write nothing that it does not say."""
+
+import ast
+import importlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rollwright
+from rollwright.algorithms.catalogue.metrics import METRICS, metric_named
+from rollwright.algorithms.presets import grpo
+from rollwright.algorithms.token_metrics import STRATIFIED
+from rollwright.algorithms.truncated_ratio import TruncatedRatio
+from rollwright.batches import BatchRules, batch_metrics, plan_step, plan_updates, update_metrics, with_score
+from rollwright.batches.strata import strata_of
+from rollwright.evaluation.measures import measure
+from rollwright.record.tables import is_measured_metric
+from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
+from tests.batches.episodes import NOW, POLICY, chat, episode, group, outcome_of
+from tests.evaluation.held_out import protocol, scored
+from tests.runtime.test_metrics import member
+
+SOURCE = Path(rollwright.__file__).parent
+ROOMS = {path.name for path in SOURCE.iterdir() if path.is_dir()} | {"planning", "sandboxes", "viewer"}
+SURVEY = """
+policy/kl_beh policy/kl_ref policy/clip_frac policy/dual_clip policy/outer_clip policy/mask_frac policy/grad_norm
+policy/update_norm policy/lr is/ess is/ess_frac is/quantiles is/max is/frac_truncated is/chi2 is/ppl_ratio
+mismatch/logp_abs mismatch/prob_corr mismatch/token_ids mismatch/topk_identity mismatch/greedy_match entropy/full
+entropy/sampled entropy/coef clip_k entropy/cov_share explore/unique_answers explore/unique_programs
+explore/tool_choice_entropy explore/repeated_traj_rate explore/pass_at_k explore/pass_at_1 value/explained_var
+value/loss reward/total reward/component reward/zero_var_frac reward/all_right reward/all_wrong reward/hist_by_prompt
+reward/difficulty heldout/success heldout/gold_gap verifier/disagreement verifier/fp_rate verifier/fn_rate
+verifier/flaky_rate verifier/ipt_fail verifier/hack_gap verifier/hack_confirmed judge/position_gap judge/len_corr
+len/response len/trunc_rate terminal/reason env/invalid_action env/parser_error env/timeout env/crash env/violation
+env/tool_calls env/tool_latency env/steps env/cost_per_success env/replay_fail env/kv_replay_fail data/proposed
+data/accepted data/filtered data/truncated data/retried data/unique_prompt_clusters data/contamination data/coef_mass
+ptgs/fallback_rows ptgs/temperature stale/lag stale/lag_hist n_versions stale/queue_age stale/cancelled
+stale/dropped_stale group/incomplete group/dropped group/padded mask/observation_grad mask/eligible_tokens
+mask/nonfinite_tokens mask/empty_rows mask/ratio_clamped mask/k3_clamped mask/rewards_moved loss/denominator
+moe/router_load distill/teacher_gap distill/forward_kl distill/reverse_kl sys/rollout sys/verify sys/learn sys/sync
+sys/idle sys/tokens_s sys/accepted_per_gpu_hour sys/weight_sync_s sys/restore_s sys/watchdog_restarts
+sys/duplicates_refused sys/infra_excluded
+""".split()
+
+
+def full_update():
+    """An update in which every stream is there, with rows of two sources and lengths."""
+    sizes = ((3, "code"), (200, "math"))
+    members = [
+        episode(chat(("task", 1), ("policy", n)), slot=slot, outcome=float(slot), source=source)
+        for slot, (n, source) in enumerate(sizes)
+    ]
+    objective = replace(grpo(), correction=TruncatedRatio(), needs=frozenset({"behavior", "proximal"}))
+    batch = plan_step([group(*members)], step=1, objective=objective, eligible=POLICY, rules=BatchRules(max_lag=0))
+    batch = with_score(batch, "teacher", np.where(batch.action_mask, np.float32(-1), np.float32(np.nan)))
+    critic = with_score(batch, "predicted", np.where(batch.action_mask, np.float32(0.5), np.float32(np.nan)))
+    (plan,) = plan_updates(batch, objective, first_update=1, num_minibatches=1)
+    outcome = outcome_of(plan, objective, coefficients={"kl": 0.1, "entropy": 0.01, "surrogate.high": 1.3})
+    outcome = replace(outcome, reference=outcome.proximal)
+    late = replace(batch, rows=tuple(replace(row, withheld="stale") for row in batch.rows))
+    return (
+        *update_metrics(plan, outcome, objective, now=NOW),
+        *batch_metrics(replace(critic, value_targets=batch.advantages), success_at=1.0, now=NOW),
+        *batch_metrics(late, success_at=1.0, now=NOW),
+    ), {one.label for one in strata_of(plan)}
+
+
+def full_step():
+    part = [("answer", 1.0, 1.0)]
+    members = [member(0, 1.0, components=part, statuses=["ok"]), member(1, 0.0), member(2, "grader_error")]
+    episodes = StepEpisodes(members=members, others=[], success_at=1.0)
+    clock = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5)
+    return step_metrics(1, episodes, balance={"trained": 3}, clock=clock, now=NOW)
+
+
+def test_every_metric_of_the_survey_has_a_name_a_formula_and_a_unit():
+    assert [name for name in SURVEY if metric_named(name) is None] == []
+    assert [one.name for one in METRICS if not (one.name and one.formula and one.unit)] == []
+
+
+def test_a_name_stands_once():
+    names = [name for one in METRICS for name in (one.name, *one.known_as)]
+    assert sorted(set(names)) == sorted(names)
+    assert metric_named("nothing/of_this_name") is None
+
+
+def test_every_metric_is_made_by_a_function_or_left_to_a_room():
+    for one in METRICS:
+        assert bool(one.by) != bool(one.later), one.name
+        if one.by:
+            module, name = one.by.split(":")
+            assert callable(vars(importlib.import_module(module))[name]), one.name
+        else:
+            assert one.later in ROOMS, one.name
+
+
+def test_what_is_stratified_is_what_the_table_says():
+    assert {one.name for one in METRICS if one.is_stratified} == STRATIFIED
+
+
+def test_only_time_and_rates_are_left_out_of_the_hash_of_a_run():
+    for one in METRICS:
+        assert is_measured_metric(one.name, one.unit) == (one.unit in ("s", "tokens/s", "1/h")), one.name
+
+
+def test_a_run_writes_exactly_what_the_table_says_is_made():
+    of_update, strata = full_update()
+    written = [*of_update, *full_step()]
+    for metric in written:
+        entry = metric_named(metric.name)
+        assert entry is not None and entry.name == metric.name, metric.name
+        assert entry.table == "metrics" and entry.by, metric.name
+        assert entry.unit == metric.unit, metric.name
+        allowed = {"model", *entry.labels, *(strata if entry.is_stratified else ())}
+        assert metric.labels.keys() <= allowed, (metric.name, metric.labels)
+    made = {one.name for one in METRICS if one.by and one.table == "metrics"}
+    assert {metric.name for metric in written} == made
+    labelled = {one.name: {label for m in written if m.name == one.name for label in m.labels} for one in METRICS}
+    unused = {one.name: set(one.labels) - labelled[one.name] for one in METRICS if one.name in made}
+    assert {name for name, labels in unused.items() if labels} <= {"len/trunc_rate"}
+
+
+def test_an_evaluation_writes_exactly_what_the_table_says_is_made():
+    members = [scored(0, 1.0, part="easy", calls=("ok",)), scored(1, 0.0, part="hard")]
+    rows = measure(protocol(), members, step=1, now=NOW)
+    entries = {one.name: one for one in METRICS if one.table == "evaluations"}
+    assert {row.metric for row in rows} == entries.keys()
+    for row in rows:
+        assert row.labels.keys() <= set(entries[row.metric].labels), row.metric
+
+
+@pytest.mark.parametrize("room", ["algorithms", "batches", "learner", "runtime", "evaluation", "rollout"])
+def test_no_name_of_a_metric_in_the_source_is_missing_in_the_table(room):
+    prefixes = {one.name.split("/")[0] for one in METRICS if "/" in one.name}
+    unknown: list[tuple[str, str]] = []
+    for path in sorted((SOURCE / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            prefix, slash, rest = text.partition("/")
+            if slash and prefix in prefixes and rest.isidentifier() and metric_named(text) is None:
+                unknown.append((path.name, text))
+    assert unknown == []
