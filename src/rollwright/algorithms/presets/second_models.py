@@ -137,8 +137,6 @@ def opd(*, bound: float = 20.0) -> Objective:
 def mopd(
     *, weights: WeightFn | None = None, low: float = 0.5, high: float = 2.0, clip: Clip | None = None
 ) -> Objective:
-    *, weights: WeightFn | None = None, low: float = 0.5, high: float = 2.0, clip: Clip | None = None
-) -> Objective:
     """Multi-teacher distillation: each domain's teacher, clipped, tokens outside the ratio band dropped.
 
     Args:
