@@ -18,7 +18,7 @@ from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.flags import SELECTED, raise_flag
 from rollwright.algorithms.masking import stream_of
 from rollwright.algorithms.objective import Surrogate, TokenStreams, UpdateStage
-from rollwright.algorithms.selection import made_selection, number_selected
+from rollwright.algorithms.selection import largest_share, made_selection, number_selected
 
 __all__ = ["ClipCov", "KlCov", "clip_cov_stage", "covariances", "kl_cov_stage", "select_between", "select_largest"]
 
@@ -65,7 +65,7 @@ def select_between(
     candidates = (streams.action_mask & (found > low) & (found < high)).nonzero().flatten()
     order = torch.randperm(len(candidates), generator=generator, device=generator.device).to(candidates.device)
     drawn = candidates[order[: number_selected(streams.action_mask, share)]]
-    return _at(drawn, streams)
+    return torch.zeros_like(streams.action_mask).index_fill(0, drawn, True)  # noqa: FBT003 - what is filled
 
 
 def select_largest(streams: TokenStreams, generator: Generator, *, share: float = 2e-4) -> Tensor:
@@ -81,9 +81,7 @@ def select_largest(streams: TokenStreams, generator: Generator, *, share: float 
     """
     del generator
     found = covariances(streams.advantages, stream_of(streams, "proximal"), streams.action_mask)
-    eligible = streams.action_mask.nonzero().flatten()
-    order = found[eligible].argsort(descending=True, stable=True)
-    return _at(eligible[order[: number_selected(streams.action_mask, share)]], streams)
+    return largest_share(found, streams.action_mask, share)
 
 
 def clip_cov_stage(*, share: float = 2e-4, low: float = 1.0, high: float = 5.0) -> UpdateStage:
@@ -160,7 +158,3 @@ class KlCov:
         is_chosen = made_selection(streams, KL_COV)
         penalty = torch.where(is_chosen, self.coefficient * ratio.log().abs(), 0.0)
         return Surrogate(per_token=ratio * streams.advantages - penalty, flags=raise_flag(is_chosen, SELECTED))
-
-
-def _at(places: Tensor, streams: TokenStreams) -> Tensor:
-    return torch.zeros_like(streams.action_mask).index_fill(0, places, True)  # noqa: FBT003 - the value that is filled

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.flags import SELECTED, TOKEN_MASK, raise_flag
 from rollwright.algorithms.objective import Surrogate, SurrogateFn, TokenStreams, UpdateStage
-from rollwright.algorithms.selection import made_selection, number_selected
+from rollwright.algorithms.selection import largest_share, made_selection
 
 __all__ = ["EarlGate", "earl_gate_stage", "select_uncertain"]
 
@@ -33,10 +33,7 @@ def select_uncertain(streams: TokenStreams, generator: Generator, *, share: floa
         raise ObjectiveError(
             "the entropy gate reads entropies, but the update has none. Add 'entropy' to the objective's `needs`."
         )
-    eligible = streams.action_mask.nonzero().flatten()
-    order = streams.entropy.detach()[eligible].argsort(descending=True, stable=True)
-    chosen_places = eligible[order[: number_selected(streams.action_mask, share)]]
-    return torch.zeros_like(streams.action_mask).index_fill(0, chosen_places, True)  # noqa: FBT003 - what is filled
+    return largest_share(streams.entropy.detach(), streams.action_mask, share)
 
 
 def earl_gate_stage(*, share: float) -> UpdateStage:
