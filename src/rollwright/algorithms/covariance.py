@@ -41,9 +41,9 @@ def covariances(advantages: Tensor, logprobs: Tensor, mask: Tensor) -> Tensor:
 
     def centered(values: Tensor) -> Tensor:
         known = torch.where(mask, values.detach().to(torch.float64), 0.0)
-        return torch.where(mask, known - known.sum() / count, 0.0)
+        return known - known.sum() / count
 
-    return centered(advantages) * centered(logprobs)
+    return torch.where(mask, centered(advantages) * centered(logprobs), 0.0)
 
 
 def select_between(

@@ -23,7 +23,7 @@ def largest_share(values: Tensor, mask: Tensor, share: float) -> Tensor:
     count = number_selected(mask, share)
     if count == 0:
         return torch.zeros_like(mask)
-    least = values[mask].topk(count).values[-1]
+    least = values.masked_fill(~mask, -torch.inf).topk(count).values[-1]
     is_above, is_level = mask & (values > least), mask & (values == least)
     return is_above | (is_level & (is_level.cumsum(0) <= count - is_above.sum()))
 
