@@ -30,3 +30,21 @@ def test_a_batch_that_groups_cannot_fill_is_refused_with_those_that_can():
 def test_the_sizes_that_fit_a_huge_batch_are_found_at_once():
     with pytest.raises(ValueError, match=r"are 1, 2, 4, 5, 8, .*, 500000000000, 1000000000000\."):
         AdmissionRule(batch_slots=10**12, group_size=7, max_lag=0)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 6), st.integers(0, 4))
+def test_a_rollout_starts_where_the_floor_of_its_number_says_so(accepted, running, version, lag):
+    """AReaL's form, for single rollouts: ⌊(N − 1)/B⌋ ≤ version + lag, N with the one that is asked for."""
+    rule = AdmissionRule(batch_slots=8, group_size=1, max_lag=lag)
+    number = accepted + running + 1
+    assert rule.admits(accepted=accepted, running=running, version=version) == ((number - 1) // 8 <= version + lag)
+
+
+def test_what_may_run_at_once_bounds_what_age_allows():
+    rule = AdmissionRule(batch_slots=8, group_size=4, max_lag=1, max_running=10)
+    assert rule.capacity(accepted=0, running=0, version=0) == 10
+    assert rule.admits(accepted=0, running=4, version=0)
+    assert not rule.admits(accepted=0, running=8, version=0)
+    assert rule.capacity(accepted=8, running=4, version=0) == 4
+    with pytest.raises(ValueError, match="max_running is 3 and groups have 4 slots"):
+        AdmissionRule(batch_slots=8, group_size=4, max_lag=1, max_running=3)
