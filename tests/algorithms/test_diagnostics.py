@@ -1,10 +1,13 @@
 """Metrics of an update over the loss's own tensors."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from rollwright.algorithms import (
     Clip,
+    ObjectiveError,
     bypassing_proximal,
     effective_sample_size,
     group_diagnostics,
@@ -16,6 +19,9 @@ from rollwright.algorithms import (
     supervised,
     update_diagnostics,
 )
+from rollwright.algorithms.diagnostics import Strata, explained_variance, measure_tokens, stratified_diagnostics
+from rollwright.algorithms.sequence_ratios import sequence_mean_ratio
+from rollwright.algorithms.truncated_ratio import TruncatedRatio
 from tests.algorithms.pieces import credit_inputs
 from tests.algorithms.test_composition import with_kl
 from tests.algorithms.test_ratio_and_clip import streams
@@ -161,3 +167,80 @@ def test_held_values_are_counted():
     assert found["mask/k3_clamped"] == 2.0
     assert found["mask/nonfinite_tokens"] == 1.0
     assert found["mask/trained_tokens"] == 3.0
+
+
+def test_explained_variance_matches_the_worked_numbers_and_reads_no_masked_value():
+    fixture = method_fixture("M135.b")
+    predicted = torch.tensor([*fixture.input["V"], float("nan")])
+    returns = torch.tensor([*fixture.input["return"], float("inf")])
+    mask = torch.tensor([True, True, True, False])
+    found = explained_variance(predicted, returns, mask)
+    assert found == pytest.approx(fixture.expect["explained_variance"], rel=1e-6)
+    assert explained_variance(returns, returns, mask) == 1.0
+    assert explained_variance(torch.zeros(4), returns, mask) == 0.0
+
+
+def test_explained_variance_of_nothing_or_of_level_returns_is_undefined():
+    ones = torch.ones(3)
+    assert explained_variance(torch.zeros(3), ones, torch.ones(3, dtype=torch.bool)) is None
+    assert explained_variance(ones, ones, torch.zeros(3, dtype=torch.bool)) is None
+    with pytest.raises(ObjectiveError, match="one of each a token"):
+        explained_variance(ones, torch.ones(2), torch.ones(3, dtype=torch.bool))
+
+
+def test_probabilities_correlate_at_equal_version():
+    scores = [-0.1, -1.0, -3.0]
+    piece = streams([1.0] * 3, behavior=scores, proximal=[2 * s for s in scores], current=scores)
+    shown = torch.tensor([scores, [2 * s for s in scores]], dtype=torch.float64).exp()
+    assert measured(grpo(), piece)["mismatch/prob_corr"] == pytest.approx(float(shown.corrcoef()[0, 1]))
+    assert measured(grpo(), piece, learner_version=1)["mismatch/prob_corr"] is None
+    level = streams([1.0] * 3, behavior=[-1.0] * 3, proximal=scores, current=scores)
+    assert measured(grpo(), level)["mismatch/prob_corr"] is None
+
+
+@pytest.mark.row("S172")
+def test_the_share_of_truncated_tokens_is_measured():
+    objective = replace(grpo(), correction=TruncatedRatio(cap=5.0), needs=frozenset({"behavior", "proximal"}))
+    proximal = torch.tensor([6.0, 5.0, 0.1, 1.0], dtype=torch.float64).log() - 3.0
+    piece = streams([1.0] * 4, behavior=[-3.0] * 4, proximal=proximal, current=proximal)
+    terms = loss_terms(objective, piece, {})
+    assert terms.correction.tolist() == pytest.approx([5.0, 5.0, 0.1, 1.0])
+    assert measured(objective, piece)["is/frac_truncated"] == 0.25
+    assert "is/frac_truncated" not in measured(grpo(), piece)
+
+
+def test_tails_are_order_statistics_of_the_ratio():
+    proximal = torch.arange(1, 101, dtype=torch.float64).log()
+    piece = streams([1.0] * 100, behavior=[0.0] * 100, proximal=proximal, current=proximal)
+    found = measured(grpo(), piece)
+    assert [found[f"is/quantiles quantile={q}"] for q in (0.5, 0.9, 0.95, 0.99)] == pytest.approx([51, 91, 96, 100])
+    assert found["is/max"] == pytest.approx(100.0)
+
+
+def test_strata_select_tokens_after_ratios_of_whole_rows_were_made():
+    """A row's geometric mean ratio is that of all its tokens, however few of them stand in a stratum."""
+    objective = replace(grpo(clip=Clip(low=0.8, high=1.3)), ratio=sequence_mean_ratio)
+    current = torch.tensor([1.5, 1.0], dtype=torch.float64).log()
+    piece = streams([1.0, 1.0], current=current, proximal=[0.0, 0.0], behavior=[0.0, 0.0])
+    flags = torch.zeros(2, dtype=torch.int32)
+    tokens = measure_tokens(objective, piece, flags, learner_version=0)
+    strata = Strata(label="half", names=("first", "second"), index=torch.tensor([0, 1]))
+    found = {named(one): one.value for one in stratified_diagnostics(tokens, [strata])}
+    # The row's ratio is sqrt(1.5) = 1.22, inside; a token's own ratio of 1.5 would lie outside.
+    assert found["policy/clip_frac_two_sided half=first"] == 0.0
+    assert found["policy/kl_beh half=first"] == pytest.approx(-float(current[0]))
+    assert found["policy/kl_beh half=second"] == 0.0
+
+
+def test_one_stratum_alone_and_what_is_undefined_are_not_repeated():
+    piece = streams([1.0, 1.0], current=[-1.0, -2.0], proximal=[-1.0, -2.0])
+    tokens = measure_tokens(grpo(), piece, torch.zeros(2, dtype=torch.int32), learner_version=0)
+    alone = Strata(label="source", names=("code",), index=torch.tensor([0, 0]))
+    assert stratified_diagnostics(tokens, [alone]) == ()
+    both = Strata(label="half", names=("first", "second"), index=torch.tensor([0, 1]))
+    assert all(one.value is not None for one in stratified_diagnostics(tokens, [both]))
+
+
+def test_weights_from_the_future_are_refused():
+    with pytest.raises(ObjectiveError, match="version 3"):
+        lag_diagnostics(torch.tensor([3]), torch.tensor([True]), learner_version=2)
