@@ -26,10 +26,9 @@ def subtract_greedy(inputs: CreditInputs) -> Credit:
         (N,) float64 in verifier units. A row without a greedy reward or without a score gets 0 and a reason.
     """
     greedy = value_of(inputs, "greedy_reward")
-    if greedy.shape != inputs.rewards.shape or bool(greedy.isinf().any()):
+    if infinite := rows_where(greedy.isinf()):
         raise ObjectiveError(
-            f"greedy_reward has shape {tuple(greedy.shape)} for {len(inputs.rewards)} rows; give one finite number a "
-            "row, or NaN where there was no greedy attempt."
+            f"rows {infinite} have an infinite greedy_reward; it is finite, or NaN where there was no greedy attempt."
         )
     returns = return_to_go(inputs)
     is_missing = greedy.isnan() & ~inputs.rewards.isnan()

@@ -12,7 +12,8 @@ __all__ = ["divide_by_mean"]
 def divide_by_mean(inputs: CreditInputs) -> Credit:
     """(R − R̄)/R̄ within the group (MaxRL: arXiv:2602.02710; public: prime-rl).
 
-    Without bias for maximum likelihood cut at the order of the group size; a success weighs about 1/p.
+    A success weighs about 1/p. In expectation it is the gradient of log-likelihood, −Σ_k (1 − p)^k/k, cut at order
+    G − 1; order G would need −1 in groups without success, where the credit is 0.
 
     Args:
         inputs: rows of whole groups; rewards (R,) float64, none below 0, NaN where unscored.

@@ -5,7 +5,6 @@ from typing import Literal
 
 import torch
 
-from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.groups import broadcast_to_tokens, rows_where
 from rollwright.algorithms.objective import Credit, CreditFn, CreditInputs
 from rollwright.algorithms.rows import row_sum
@@ -40,10 +39,7 @@ def blend_rewards(
     """
     rewards = trajectory * inputs.rewards
     if role != 0.0:
-        given = value_of(inputs, "role_reward")
-        if given.shape != rewards.shape:
-            raise ObjectiveError(f"role_reward has shape {tuple(given.shape)} for {len(rewards)} rows; give one a row.")
-        rewards = rewards + role * given
+        rewards = rewards + role * value_of(inputs, "role_reward")
     paid = turn * inputs.step_rewards
     if turns == "in_total":
         rewards = rewards + row_sum(paid, inputs.row_offsets)

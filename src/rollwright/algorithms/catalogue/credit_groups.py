@@ -188,6 +188,7 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="A = (R − R̄)/R̄",
         source="arXiv:2602.02710 (MaxRL); public: prime-rl",
         where=("rollwright.algorithms.maximum_likelihood:divide_by_mean",),
+        note="with groups without success at 0 it is likelihood cut at order G − 1, not G.",
     ),
     Method(
         id="M32",
