@@ -145,7 +145,6 @@ def test_nothing_measured_is_undefined_not_zero():
         "mask/trained_tokens",
         "mask/nonfinite_tokens",
         "mask/zero_advantage_tokens",
-        "mask/ratio_clamped",
         "stale/num_versions",
     }
     assert set(counts.values()) == {0.0}

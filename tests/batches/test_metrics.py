@@ -218,9 +218,10 @@ def test_nothing_was_sampled_in_a_demonstration():
     assert not [key for key in found if "unsampled" in key]
 
 
-def test_both_clip_fractions_are_written_and_what_was_held_is_counted():
+@pytest.mark.parametrize("proximal", [None, np.asarray([np.nan, -1.0, -1.0, -1.0, -1.0], np.float32)])
+def test_both_clip_fractions_are_written_and_what_was_held_is_counted(proximal):
     current = np.asarray([np.nan, -0.5, -1.5, -1.0, -31.0], np.float32)
-    changes = {"proximal": np.asarray([np.nan, -1.0, -1.0, -1.0, -1.0], np.float32), "current": current}
+    changes = {"proximal": proximal, "current": current}
     objective = bypassing_proximal(grpo())
     forest = Forest()
     forest.add("task", 1)

@@ -123,18 +123,26 @@ def effective_sample_size(weights: Tensor, mask: Tensor) -> float | None:
 def _counts(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
     """Tokens that were trained, and those on which something had to be held."""
     total = len(tokens.flags)
-    counts = {
+    counts: dict[str, int | None] = {
         "mask/trained_tokens": total,
         "mask/nonfinite_tokens": int(has_flag(tokens.flags, NON_FINITE).sum()),
         "mask/zero_advantage_tokens": int(has_flag(tokens.flags, ZERO_ADVANTAGE).sum()),
     }
-    moved = tokens.log_ratio("current", "proximal" if "proximal" in tokens.logprobs else "behavior")
-    if moved is not None:
-        counts["mask/ratio_clamped"] = int((moved.abs() > LOG_RATIO_BOUND).sum())
+    if (moved := _update_log_ratio(tokens)) is not None:
+        counts["mask/ratio_clamped"] = int((moved.abs() > LOG_RATIO_BOUND).sum()) if len(moved) else None
     if (away := tokens.log_ratio("current", "reference")) is not None:
-        counts["mask/k3_clamped"] = int(is_k3_clamped(away).sum())
+        counts["mask/k3_clamped"] = int(is_k3_clamped(away).sum()) if len(away) else None
     return tuple(
-        Diagnostic(name=name, value=float(count), unit="count", num_items=total) for name, count in counts.items()
+        Diagnostic(name=name, value=None if count is None else float(count), unit="count", num_items=total)
+        for name, count in counts.items()
+    )
+
+
+def _update_log_ratio(tokens: TokenMeasures) -> Tensor | None:
+    """Current over proximal, or over behavior in bypass mode, where there is no proximal score."""
+    over_proximal = tokens.log_ratio("current", "proximal")
+    return (
+        over_proximal if over_proximal is not None and len(over_proximal) else tokens.log_ratio("current", "behavior")
     )
 
 
