@@ -224,6 +224,14 @@ def test_gmpo_is_the_geometric_mean_of_what_the_clip_leaves():
     assert flagged(found.flags, CLIPPED_HIGH)[:2] == [False, True]
 
 
+def test_the_bounds_of_gmpo_may_differ():
+    piece = streams([1.0, -1.0, -1.0], current=[0.3, -0.3, 0.3], proximal=[0.0] * 3)
+    one, other = GeometricMeanClip(log_clip=0.2), GeometricMeanClip(log_clip=0.2, log_clip_low=0.5)
+    ratio = token_ratio(piece)
+    assert one.clipped_log_ratios(ratio, piece.advantages).per_token.tolist() == pytest.approx([0.2, -0.2, 0.3])
+    assert other.clipped_log_ratios(ratio, piece.advantages).per_token.tolist() == pytest.approx([0.2, -0.3, 0.3])
+
+
 @pytest.mark.row("S170")
 @pytest.mark.parametrize("advantage", [2.0, 0.05, -0.05, -2.0])
 def test_the_gate_of_maspo_is_smooth_and_positive_at_all_ratios(advantage):

@@ -135,7 +135,10 @@ class ClipCov:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KlCov:
-    """ρA without a clip, less β·|c − o| on the tokens that `kl_cov_stage` chose."""
+    """ρA without a clip, less β·|c − o| on the tokens that `kl_cov_stage` chose.
+
+    Tokens without advantage may be chosen too: such an objective has `acts_without_advantage`.
+    """
 
     coefficient: float = 1.0
     """β, reward per nat."""

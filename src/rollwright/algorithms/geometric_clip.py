@@ -22,14 +22,14 @@ class GeometricMeanClip:
     """
 
     log_clip: float = 0.4
-    """Upper bound of a token's log-ratio, nats."""
-    log_clip_low: float = 0.4
-    """Distance of the lower bound below 0, nats."""
+    """Bound of a token's log-ratio on either side of 0, nats."""
+    log_clip_low: float | None = None
+    """Distance of the lower bound alone, where it is another one, nats."""
     advantage: RowAdvantage = "row"
 
     def __post_init__(self) -> None:
         """Refuse bounds that do not hold 0, the log-ratio of an unchanged policy."""
-        if not (self.log_clip >= 0.0 and self.log_clip_low >= 0.0):
+        if not (self.log_clip >= 0.0 and self._below >= 0.0):
             raise ObjectiveError(
                 f"the geometric clip has log_clip = {self.log_clip} and log_clip_low = {self.log_clip_low}; they are "
                 "distances in nats, at least 0, such as 0.4."
@@ -47,8 +47,8 @@ class GeometricMeanClip:
         """
         log_ratio = ratio.log()
         is_high = (advantages > 0) & (log_ratio > self.log_clip)
-        is_low = (advantages < 0) & (log_ratio < -self.log_clip_low)
-        used = torch.where(is_high, self.log_clip, torch.where(is_low, -self.log_clip_low, log_ratio))
+        is_low = (advantages < 0) & (log_ratio < -self._below)
+        used = torch.where(is_high, self.log_clip, torch.where(is_low, -self._below, log_ratio))
         return Surrogate(per_token=used, flags=raise_flag(is_high, CLIPPED_HIGH) | raise_flag(is_low, CLIPPED_LOW))
 
     def __call__(self, ratio: Tensor, streams: TokenStreams) -> Surrogate:
@@ -68,3 +68,7 @@ class GeometricMeanClip:
             per_token=spread_rows(means.exp(), streams.row_offsets) * advantages,
             flags=brought.flags,
         )
+
+    @property
+    def _below(self) -> float:
+        return self.log_clip if self.log_clip_low is None else self.log_clip_low

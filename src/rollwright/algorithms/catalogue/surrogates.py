@@ -363,7 +363,7 @@ PARTS: tuple[Part, ...] = (
         make=GeometricMeanClip,
         role="surrogate",
         method="M67",
-        formula="J = A·exp(mean of log ρ, at most {log_clip} where A > 0, at least −{log_clip_low} where A < 0)",
+        formula="J = A·exp(mean of log ρ, at most {log_clip} where A > 0, at least −{log_clip} where A < 0)",
         facts_when=_ONE_ADVANTAGE,
     ),
     Part(
