@@ -17,7 +17,7 @@ from rollwright.algorithms.groups import (
     rows_where,
 )
 from rollwright.algorithms.objective import Credit, CreditInputs
-from rollwright.algorithms.rows import row_of_tokens, row_sum
+from rollwright.algorithms.rows import row_count, row_of_tokens
 from rollwright.algorithms.scans import discounted_sums
 from rollwright.algorithms.token_rewards import rewards_on_tokens
 from rollwright.algorithms.turns import Turns, turns_of
@@ -71,7 +71,7 @@ def anchor_state_advantage(
     row_of_turn = row_of_tokens(parts.turns.row_offsets)
     per_turn = parts.episode[row_of_turn] + step_weight * parts.step
     is_scored = ~inputs.rewards.isnan()
-    has_signal = row_sum((per_turn != 0).to(torch.float64), parts.turns.row_offsets) > 0
+    has_signal = row_count(per_turn != 0, parts.turns.row_offsets) > 0
     return Credit(
         advantages=per_turn[parts.turns.of_token],
         value_targets=None,

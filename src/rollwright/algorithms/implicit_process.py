@@ -1,5 +1,6 @@
 """Dense rewards from a reward model that was trained on outcomes alone (PRIME, M19)."""
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -18,7 +19,7 @@ from rollwright.algorithms.groups import (
     totals_over,
 )
 from rollwright.algorithms.objective import Credit, CreditInputs
-from rollwright.algorithms.rows import row_mean, row_sum
+from rollwright.algorithms.rows import row_count, row_mean, row_sum
 from rollwright.algorithms.scans import backward_scan
 from rollwright.algorithms.streams import logprobs_of
 from rollwright.algorithms.token_rewards import credit_of_scored
@@ -60,20 +61,18 @@ def implicit_process_reward(
     offsets = inputs.row_offsets
     rewards = process_rewards(inputs, beta=beta)
     statistics = group_statistics(inputs)
-    centered = _centered(inputs, statistics, rewards, form)
-    decays = torch.full_like(rewards, discount)
-    process = backward_scan(centered, decays, offsets)
+    process = _centered(inputs, statistics, rewards, form)
+    process = backward_scan(process, torch.full_like(process, discount), offsets)
     others = (statistics.num_episodes - 1).clamp(min=1.0)
     outcome = (inputs.rewards - statistics.mean) * statistics.num_episodes / others
-    outcome = torch.where(statistics.has_contrast, outcome, 0.0)
-    has_group = statistics.is_scored & ~statistics.has_no_baseline
-    advantages = torch.where(
-        broadcast_to_tokens(has_group, offsets), process + broadcast_to_tokens(outcome, offsets), 0.0
-    )
+    advantages = process.add_(broadcast_to_tokens(torch.where(statistics.has_contrast, outcome, 0.0), offsets))
+    lacks_group = statistics.is_scored & statistics.has_no_baseline
+    if bool(lacks_group.any()):
+        advantages = torch.where(broadcast_to_tokens(lacks_group, offsets), 0.0, advantages)
     given = credit_of_scored(inputs, advantages, None)
-    has_signal = row_sum((advantages != 0).to(torch.float64), offsets) > 0
+    has_signal = row_count(given.advantages != 0, offsets) > 0
     level = dict.fromkeys(rows_where(statistics.is_scored & ~has_signal), ZERO_CONTRAST)
-    return Credit(advantages=given.advantages, value_targets=None, untrained={**level, **given.untrained})
+    return replace(given, untrained={**level, **given.untrained})
 
 
 def process_reward_loss(
@@ -109,8 +108,8 @@ def _centered(inputs: CreditInputs, statistics: GroupStatistics, rewards: Tensor
     """(N,) process rewards minus what the group says; each episode's mean counts once."""
     offsets = inputs.row_offsets
     is_finite = rewards.isfinite()
-    means = row_mean(torch.where(is_finite, rewards, 0.0), is_finite, offsets)
-    is_counted = statistics.is_scored & (row_sum(is_finite.to(torch.float64), offsets) > 0)
+    means = row_mean(rewards, is_finite, offsets)
+    is_counted = statistics.is_scored & (row_count(is_finite, offsets) > 0)
     episode, group = places_of(inputs.episode_index), places_of(inputs.group_index)
     shares = episode_shares(is_counted, episode)
     num_episodes = totals_over(shares, group)
@@ -118,7 +117,8 @@ def _centered(inputs: CreditInputs, statistics: GroupStatistics, rewards: Tensor
     own = totals_over(shares * means, episode)
     others = (num_episodes - 1).clamp(min=1.0)
     if form == "paper":
-        return rewards - broadcast_to_tokens(torch.where(num_episodes > 1.5, (total - own) / others, 0.0), offsets)
+        center = torch.where(num_episodes > 1.5, (total - own) / others, 0.0)
+        return rewards - broadcast_to_tokens(center, offsets)
     scale = torch.where(num_episodes > 1.5, num_episodes / others, 1.0)
     center = torch.where(num_episodes > 1.5, total / others, 0.0)
     return rewards * broadcast_to_tokens(scale, offsets) - broadcast_to_tokens(center, offsets)

@@ -1,16 +1,14 @@
 """Credit for groups whose attempts all passed or all failed, by token entropy (RL-ZVP, M21)."""
 
-from dataclasses import replace
-
 import torch
 
 from rollwright.algorithms.disclosure import chosen
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.groups import ZERO_CONTRAST, broadcast_to_tokens, group_statistics, rows_where
+from rollwright.algorithms.groups import broadcast_to_tokens, group_statistics, rows_where
 from rollwright.algorithms.objective import Credit, CreditFn, CreditInputs
 from rollwright.algorithms.rows import row_max
 from rollwright.algorithms.streams import value_of
-from rollwright.algorithms.withheld import with_advantages
+from rollwright.algorithms.withheld import lacks_contrast, with_advantages
 
 __all__ = ["learn_from_level_groups"]
 
@@ -33,7 +31,7 @@ def learn_from_level_groups(inputs: CreditInputs, *, credit: CreditFn, alpha: fl
         raise ObjectiveError(f"alpha is {scale}; it is above 0.")
     given = credit(inputs)
     statistics = group_statistics(inputs)
-    is_level = statistics.is_scored & statistics.has_zero_variance & _lacks_contrast(given, len(inputs.rewards))
+    is_level = statistics.is_scored & statistics.has_zero_variance & lacks_contrast(given, len(inputs.rewards))
     is_pass, is_fail = is_level & (inputs.rewards == 1.0), is_level & (inputs.rewards == 0.0)
     if other := rows_where(is_level & ~is_pass & ~is_fail):
         raise ObjectiveError(
@@ -46,11 +44,4 @@ def learn_from_level_groups(inputs: CreditInputs, *, credit: CreditFn, alpha: fl
     passed, failed = broadcast_to_tokens(is_pass, offsets), broadcast_to_tokens(is_fail, offsets)
     pushed = torch.where(passed, scale * entropy, given.advantages)
     pushed = torch.where(failed, -scale * (broadcast_to_tokens(highest, offsets) - entropy), pushed)
-    return replace(with_advantages(given, pushed, offsets), value_targets=given.value_targets)
-
-
-def _lacks_contrast(credit: Credit, num_rows: int) -> torch.Tensor:
-    """(R,) bool, rows that the given credit left for want of contrast."""
-    lacks = torch.zeros(num_rows, dtype=torch.bool)
-    lacks[[row for row, reason in credit.untrained.items() if reason == ZERO_CONTRAST]] = True
-    return lacks
+    return with_advantages(given, pushed, offsets)

@@ -6,13 +6,20 @@ Every function takes (T,) values and (rows + 1,) int64 offsets; a padded [B, T] 
 import torch
 from torch import Tensor
 
-__all__ = ["row_of_tokens", "row_max", "row_mean", "row_min", "row_sum", "spread_rows"]
+__all__ = ["row_count", "row_of_tokens", "row_max", "row_mean", "row_min", "row_sum", "spread_rows"]
 
 
 def row_of_tokens(row_offsets: Tensor) -> Tensor:
     """(T,) int64: the number of the row that each token stands in."""
     lengths = row_offsets.diff()
     return torch.arange(len(lengths), device=row_offsets.device).repeat_interleave(lengths)
+
+
+def row_count(mask: Tensor, row_offsets: Tensor) -> Tensor:
+    """(rows,) int64 number of each row's tokens that are in the (T,) bool mask."""
+    running = torch.zeros(len(mask) + 1, dtype=torch.int64, device=mask.device)
+    torch.cumsum(mask, 0, out=running[1:])
+    return running[row_offsets].diff()
 
 
 def row_sum(values: Tensor, row_offsets: Tensor) -> Tensor:
@@ -24,8 +31,7 @@ def row_sum(values: Tensor, row_offsets: Tensor) -> Tensor:
 def row_mean(values: Tensor, mask: Tensor, row_offsets: Tensor) -> Tensor:
     """(rows,) mean of each row's values over (T,) bool `mask`; 0 for a row without such a token."""
     totals = row_sum(torch.where(mask, values, 0.0), row_offsets)
-    counts = row_sum(mask.to(values.dtype), row_offsets)
-    return totals / counts.clamp(min=1.0)
+    return totals / row_count(mask, row_offsets).clamp(min=1).to(values.dtype)
 
 
 def row_max(values: Tensor, mask: Tensor, row_offsets: Tensor) -> Tensor:

@@ -25,6 +25,8 @@ def rewards_on_tokens(inputs: CreditInputs) -> Tensor:
 def credit_of_scored(inputs: CreditInputs, advantages: Tensor, value_targets: Tensor | None) -> Credit:
     """The credit of these (N,) advantages and targets: 0 in unscored rows, which get their reason (E5)."""
     is_scored = ~inputs.rewards.isnan()
+    if bool(is_scored.all()):
+        return Credit(advantages=advantages, value_targets=value_targets, untrained={})
     here = broadcast_to_tokens(is_scored, inputs.row_offsets)
     return Credit(
         advantages=torch.where(here, advantages, 0.0),

@@ -7,16 +7,19 @@ from torch import Tensor
 
 from rollwright.algorithms.groups import ZERO_CONTRAST, broadcast_to_tokens, rows_where
 from rollwright.algorithms.objective import Credit
-from rollwright.algorithms.rows import row_sum
+from rollwright.algorithms.rows import row_count
 
-__all__ = ["is_withheld", "with_advantages"]
+__all__ = ["is_withheld", "lacks_contrast", "with_advantages"]
 
 
 def is_withheld(credit: Credit, num_rows: int) -> Tensor:
     """(R,) bool, rows that a rule took out: unscored, truncated. Rows without contrast are not."""
-    withheld = torch.zeros(num_rows, dtype=torch.bool)
-    withheld[[row for row, reason in credit.untrained.items() if reason != ZERO_CONTRAST]] = True
-    return withheld
+    return _marked([row for row, reason in credit.untrained.items() if reason != ZERO_CONTRAST], num_rows)
+
+
+def lacks_contrast(credit: Credit, num_rows: int) -> Tensor:
+    """(R,) bool, rows that have nothing to be compared with: they stay in the denominators."""
+    return _marked([row for row, reason in credit.untrained.items() if reason == ZERO_CONTRAST], num_rows)
 
 
 def with_advantages(credit: Credit, advantages: Tensor, row_offsets: Tensor) -> Credit:
@@ -30,11 +33,18 @@ def with_advantages(credit: Credit, advantages: Tensor, row_offsets: Tensor) -> 
     Returns:
         The credit; value targets stay.
     """
-    num_rows = len(row_offsets) - 1
-    withheld = broadcast_to_tokens(is_withheld(credit, num_rows), row_offsets)
-    kept = torch.where(withheld, 0.0, advantages)
-    has_signal = set(rows_where(row_sum((kept != 0).to(torch.float64), row_offsets) > 0))
+    withheld = is_withheld(credit, len(row_offsets) - 1)
+    kept = advantages
+    if bool(withheld.any()):
+        kept = torch.where(broadcast_to_tokens(withheld, row_offsets), 0.0, advantages)
+    has_signal = set(rows_where(row_count(kept != 0, row_offsets) > 0))
     untrained = {
         row: reason for row, reason in credit.untrained.items() if reason != ZERO_CONTRAST or row not in has_signal
     }
     return replace(credit, advantages=kept, untrained=untrained)
+
+
+def _marked(rows: list[int], num_rows: int) -> Tensor:
+    marked = torch.zeros(num_rows, dtype=torch.bool)
+    marked[rows] = True
+    return marked
