@@ -15,6 +15,7 @@ from types import MethodType
 from typing import cast
 
 from rollwright.algorithms.catalogue import Fact, Method, Part, Role, method_of, part_of
+from rollwright.algorithms.disclosure import StandIn, StandInWord
 from rollwright.algorithms.objective import Controller, Objective, Regularizer
 
 __all__ = ["UNKNOWN_NUMBER", "Description", "PartDescription", "Undisclosed", "describe", "qualified_name"]
@@ -273,7 +274,7 @@ def _undisclosed(method: Method | None, arguments: Mapping[str, object]) -> tupl
     return tuple(
         Undisclosed(name=name, who=who, value=_chosen(arguments[name]))
         for name, who in method.undisclosed.items()
-        if name in arguments
+        if name in arguments and not _is_part(arguments[name])
     )
 
 
@@ -304,7 +305,7 @@ def _coefficient(coefficient: float | Controller) -> str:
 def _in_words(value: object) -> str:
     """A number or a word as a formula has it."""
     match value:
-        case _LeftOut():
+        case _LeftOut() | StandIn() | StandInWord():
             return UNKNOWN_NUMBER
         case bool() | None:
             return str(value).lower()

@@ -4,9 +4,33 @@ from typing import TypeVar
 
 from rollwright.algorithms.errors import ObjectiveError
 
-__all__ = ["chosen"]
+__all__ = ["StandIn", "StandInWord", "UndisclosedError", "chosen"]
 
 Value = TypeVar("Value")
+
+
+class UndisclosedError(ObjectiveError):
+    """A constant was left out that its source does not disclose."""
+
+
+class StandIn(float):
+    """A number in the place of an undisclosed one, so that an objective can be looked at: it is shown as `?`."""
+
+    __slots__ = ()
+
+    def __radd__(self, other: float) -> "StandIn":
+        """A sum with it is as unknown."""
+        return StandIn(other + float(self))
+
+    def __rsub__(self, other: float) -> "StandIn":
+        """A difference from it is as unknown."""
+        return StandIn(other - float(self))
+
+
+class StandInWord(str):
+    """A choice in the place of an undisclosed one; see `StandIn`."""
+
+    __slots__ = ()
 
 
 def chosen(name: str, value: Value | None, *, undisclosed_by: str) -> Value:
@@ -18,10 +42,10 @@ def chosen(name: str, value: Value | None, *, undisclosed_by: str) -> Value:
         undisclosed_by: the publication or project that names the constant and not its value.
 
     Returns:
-        The value; leaving it out raises `ObjectiveError`.
+        The value; leaving it out raises `UndisclosedError`.
     """
     if value is None:
-        raise ObjectiveError(
+        raise UndisclosedError(
             f"{name} has no default: {undisclosed_by} did not disclose it. Choose a value, and say that it is yours."
         )
     return value

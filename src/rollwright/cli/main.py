@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rollwright.cli.explaining import recipe_explain
 from rollwright.cli.failures import FAILED, STOPPED, Failure, failure_of
 from rollwright.cli.fixtures import fixtures
 from rollwright.cli.looking import query, recipe_list, recipe_show
@@ -68,6 +69,7 @@ def make_app() -> typer.Typer:
     recipe = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look at the recipes that ship.")
     recipe.command(name="list")(recipe_list)
     recipe.command(name="show")(recipe_show)
+    recipe.command(name="explain")(recipe_explain)
     app.add_typer(recipe, name="recipe")
     return app
 
