@@ -19,6 +19,7 @@ from rollwright.algorithms import (
     standardize_within_group,
 )
 from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.moved_rewards import move_to_actions
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import case, method_fixture, method_fixtures
 
@@ -205,13 +206,11 @@ def test_groups_are_dispatches_not_tasks():
 @pytest.mark.parametrize("fixture", method_fixtures("M01"), ids=lambda f: f.id)
 def test_return_to_go_matches_the_worked_numbers(fixture):
     given_input = fixture.input
-    rewards = list(given_input["r"])
-    # A reward on an observation slot stands on the last action token before it: the planner's part.
+    # A reward on an observation slot stands on the last action token before it.
     acts = [place for place, is_action in enumerate(given_input["mask"]) if is_action]
-    moved = [0.0] * len(rewards)
-    for place, reward in enumerate(rewards):
-        moved[max(act for act in acts if act <= place)] += reward
-    inputs = credit_inputs([0.0], lengths=[len(acts)], step_rewards=[moved[act] for act in acts])
+    rewards, mask = torch.tensor(given_input["r"]), torch.tensor(given_input["mask"]) == 1
+    moved = move_to_actions(rewards, mask, torch.tensor([0, len(rewards)])).step_rewards
+    inputs = credit_inputs([0.0], lengths=[len(acts)], step_rewards=moved.tolist())
     credit = return_to_go(inputs, discount=given_input["gamma"], baseline=given_input["baseline"])
     assert credit.advantages.tolist() == pytest.approx([fixture.expect["A"][act] for act in acts], abs=fixture.tol)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError, center_within_group, return_to_go
 from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.presets import grpo, reinforce_plus_plus, reinforce_plus_plus_baseline
 from rollwright.algorithms.whitening import (
     center_then_scale_by_batch,
     center_then_whiten_tokens,
@@ -36,7 +37,9 @@ by_batch = pytest.mark.parametrize("estimate", BY_BATCH.values(), ids=BY_BATCH.k
 def test_batch_normalized_credit_has_mean_zero_and_deviation_one_over_the_batch_not_over_groups():
     rewards, groups, lengths = [1, 0, 0, 1, 1, 1, 0, 5], [0, 0, 0, 0, 1, 1, 1, 1], [1, 4, 2, 3, 5, 1, 1, 2]
     inputs = credit_inputs(rewards, groups=groups, lengths=lengths)
-    found = whiten_over_batch(inputs, eps=0.0).advantages
+    by_name = {make.__name__: make for make in (grpo, reinforce_plus_plus, reinforce_plus_plus_baseline)}
+    found = by_name["reinforce_plus_plus"](eps=0.0).credit(inputs).advantages
+    assert found.tolist() == whiten_over_batch(inputs, eps=0.0).advantages.tolist()
     assert float(found.mean()) == pytest.approx(0.0, abs=1e-12)
     assert float(found.std(correction=1)) == pytest.approx(1.0)
     first = found[: sum(lengths[:4])]
