@@ -269,7 +269,8 @@ class CausalLearner:
         facts = self._step_weights(plan, ledger)
         proximal = plan.batch.scores.get("proximal") if "proximal" in objective.needs else None
         outcome = ledger.outcome(plan, facts, proximal)
-        if proximal is None and "behavior" not in objective.needs and self._makes_one_update:
+        is_bypassing = objective.needs & {"behavior", "proximal"} == {"behavior"}
+        if proximal is None and not is_bypassing and self._makes_one_update:
             return replace(outcome, proximal=outcome.current, current=None)
         return outcome
 
