@@ -1,5 +1,6 @@
 """Presets that are known for their ratio or their surrogate."""
 
+from functools import partial
 from typing import Literal
 
 from rollwright.algorithms.centered import center_within_group
@@ -11,7 +12,6 @@ from rollwright.algorithms.objective import Objective
 from rollwright.algorithms.prefix_clip import PrefixClip
 from rollwright.algorithms.prefix_ratios import prefix_ratio
 from rollwright.algorithms.presets.building import gated
-from rollwright.algorithms.ratios import bypass_ratio
 from rollwright.algorithms.sequence_clip import SequenceClip
 from rollwright.algorithms.sequence_ratios import sequence_mean_ratio, sequence_product_ratio
 from rollwright.algorithms.sequence_weights import Topr, Vespo
@@ -84,12 +84,12 @@ def topr() -> Objective:
     """TOPR: good rows as they are, bad rows tapered by their probability over the sampler's (arXiv:2503.14286).
 
     Returns:
-        The objective, in bypass mode: its ratio is current over behavior.
+        The objective, in bypass mode: its ratio is current over behavior, of the whole row.
     """
     return gated(
         "topr",
         credit=center_within_group,
-        ratio=bypass_ratio,
+        ratio=partial(sequence_product_ratio, over="behavior"),
         surrogate=Topr(),
         weights=SequenceSum(),
         needs=_BEHAVIOR,

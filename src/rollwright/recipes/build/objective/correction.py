@@ -1,6 +1,7 @@
 """From the configuration of ratios and corrections to the parts that read two policies."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from rollwright.algorithms.composite_mask import CompositeMask
@@ -45,6 +46,9 @@ def build_ratio(name: kinds.RatioName) -> RatioParts:
             return RatioParts(make=no_ratio, needs=_NOTHING)
         case "bypass":
             return RatioParts(make=bypass_ratio, needs=frozenset({"behavior"}))
+        case "bypass_sequence_product":
+            whole = partial(sequence_product_ratio, over="behavior")
+            return RatioParts(make=whole, needs=frozenset({"behavior"}))
         case _:
             return RatioParts(make=_update_ratio(name), needs=frozenset({"proximal"}))
 

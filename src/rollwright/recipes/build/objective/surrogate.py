@@ -82,12 +82,15 @@ def build_surrogate(config: kinds.SurrogateConfig) -> LossParts:
             return LossParts(surrogate=MirrorDescent(tau=config.tau), needs=_PROXIMAL, acts_without_advantage=True)
         case kinds.BinaryDriftConfig():
             return _binary_drift(config)
+        case kinds.MaskedImportanceConfig():
+            masked = MaskedImportance(low=config.low, high=config.high, kl_tau=config.kl_tau)
+            return LossParts(surrogate=masked, acts_without_advantage=config.kl_tau > 0)
         case _:
             return LossParts(surrogate=_weighted(config))
 
 
 def _weighted(
-    config: kinds.ToprConfig | kinds.VespoConfig | kinds.MaskedImportanceConfig | kinds.DoubleSidedMaskConfig,
+    config: kinds.ToprConfig | kinds.VespoConfig | kinds.DoubleSidedMaskConfig,
 ) -> SurrogateFn:
     match config:
         case kinds.ToprConfig():
@@ -99,8 +102,6 @@ def _weighted(
                 power_negative=config.power_negative,
                 rate_negative=config.rate_negative,
             )
-        case kinds.MaskedImportanceConfig():
-            return MaskedImportance(low=config.low, high=config.high, kl_tau=config.kl_tau)
         case kinds.DoubleSidedMaskConfig():
             return DoubleSidedMask(below=config.below, above=config.above)
         case _:

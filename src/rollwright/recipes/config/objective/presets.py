@@ -267,7 +267,7 @@ class ToprPresetConfig(Composition):
 
     kind: Literal["topr"] = "topr"
     credit: CreditConfig = GroupCenteredConfig()
-    ratio: RatioName = "bypass"
+    ratio: RatioName = "bypass_sequence_product"
     surrogate: SurrogateConfig = ToprConfig()
     denominator: DenominatorName = "sequence_sum"
 
