@@ -1,6 +1,5 @@
 """Tests of tokens and of whole rows together (M41: prime-rl, December 2025)."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +9,7 @@ from rollwright.algorithms.flags import SEQUENCE_MASK, TOKEN_MASK, raise_flag
 from rollwright.algorithms.masked_ratio import is_within, refuse_bad_band
 from rollwright.algorithms.objective import Keep, TokenStreams
 from rollwright.algorithms.ratios import Corrected, log_correction
-from rollwright.algorithms.rows import row_max, row_mean, row_min, spread_rows
+from rollwright.algorithms.rows import row_mean, row_sum, spread_rows
 
 __all__ = ["CompositeMask"]
 
@@ -57,11 +56,8 @@ class CompositeMask:
         mask, offsets = streams.action_mask, streams.row_offsets
         log_ratio = log_correction(streams, self.of)
         mean = row_mean(log_ratio.to(torch.float64), mask, offsets)
-        row_stays = (
-            is_within(mean, *self.row_mean)
-            & is_within(row_min(log_ratio, mask, offsets), self.row_min, math.inf)
-            & is_within(row_max(log_ratio, mask, offsets), 0.0, self.row_max)
-        )
+        is_extreme = mask & ~is_within(log_ratio, self.row_min, self.row_max)
+        row_stays = is_within(mean, *self.row_mean) & (row_sum(is_extreme.to(torch.float32), offsets) == 0)
         in_token_band = is_within(log_ratio, *self.token)
         in_row = spread_rows(row_stays, offsets)
         return Keep(

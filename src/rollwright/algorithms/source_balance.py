@@ -9,6 +9,7 @@ from torch import Tensor
 from rollwright.algorithms.denominators import row_lengths
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.objective import Counting, CreditInputs, RowLengths, WeightFn
+from rollwright.algorithms.rows import row_sum
 
 __all__ = ["SourceBalance", "source_masses"]
 
@@ -85,10 +86,9 @@ def source_masses(weights: Tensor, inputs: CreditInputs) -> dict[int, float]:
     Returns:
         Source to mass, for the sources that have a trained token, ascending.
     """
-    num_tokens = inputs.row_offsets.diff()
-    sources = _distinct(inputs.source_index[num_tokens > 0])
-    of_tokens = inputs.source_index.repeat_interleave(num_tokens)
-    return {source: float(weights[of_tokens == source].sum()) for source in sources}
+    of_rows = row_sum(weights, inputs.row_offsets)
+    sources = _distinct(inputs.source_index[inputs.row_offsets.diff() > 0])
+    return {source: float(of_rows[inputs.source_index == source].sum()) for source in sources}
 
 
 def _present(rows: RowLengths) -> list[int]:
