@@ -11,7 +11,7 @@ import pytest
 import rollwright
 from rollwright.algorithms.catalogue.metrics import METRICS, metric_named
 from rollwright.algorithms.presets import grpo
-from rollwright.algorithms.token_metrics import STRATIFIED
+from rollwright.algorithms.token_values import STRATIFIED
 from rollwright.algorithms.truncated_ratio import TruncatedRatio
 from rollwright.batches import BatchRules, batch_metrics, plan_step, plan_updates, update_metrics, with_score
 from rollwright.batches.strata import strata_of

@@ -1,13 +1,12 @@
 """Metrics of an update: a second function over the tensors of the loss (M46, M107, M135).
 
-    streams, flags ──measure_tokens──► one value a trained token ──token_diagnostics──► numbers of the update
-                                                    └──only(stratum)──token_diagnostics──► numbers of a stratum
+    streams, flags ──measure_tokens──► trained tokens ──token_diagnostics───────► numbers of the update
+                                              └────────stratified_diagnostics──► numbers of its strata
 
 Names, formulas and units are those of the catalogue of metrics. No value outside the action mask is read.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -15,12 +14,8 @@ from rollwright.algorithms.group_metrics import explained_variance, group_diagno
 from rollwright.algorithms.measurement import Diagnostic, masked_mean
 from rollwright.algorithms.objective import Objective, TokenStreams
 from rollwright.algorithms.token_measures import TokenMeasures, measure_tokens
-from rollwright.algorithms.token_metrics import (
-    STRATIFIED,
-    effective_sample_size,
-    lag_diagnostics,
-    token_diagnostics,
-)
+from rollwright.algorithms.token_metrics import effective_sample_size, lag_diagnostics, token_diagnostics
+from rollwright.algorithms.token_values import Strata, reduce_by_stratum, token_values
 
 __all__ = [
     "Diagnostic",
@@ -35,18 +30,6 @@ __all__ = [
     "token_diagnostics",
     "update_diagnostics",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Strata:
-    """One way to part the trained tokens, such as by source."""
-
-    label: str
-    """The label that its metrics carry."""
-    names: Sequence[str]
-    """Of each stratum, in order."""
-    index: Tensor
-    """(N,) int64, place in `names` of each token's stratum."""
 
 
 def update_diagnostics(
@@ -79,19 +62,11 @@ def stratified_diagnostics(tokens: TokenMeasures, strata: Sequence[Strata]) -> t
     Returns:
         Numbers that are defined, each with the stratum as label.
     """
-    found: list[Diagnostic] = []
-    for one in strata:
-        filled = [int(place) for place in one.index.bincount().nonzero().flatten().unbind()]
-        for place in filled if len(filled) > 1 else ():
-            found += [
-                Diagnostic(
-                    name=number.name,
-                    value=number.value,
-                    unit=number.unit,
-                    num_items=number.num_items,
-                    labels={one.label: one.names[place]},
-                )
-                for number in token_diagnostics(tokens.only(one.index == place))
-                if number.name in STRATIFIED and not number.labels and number.value is not None
-            ]
-    return tuple(found)
+    values = token_values(tokens)
+    return tuple(
+        number
+        for part in strata
+        if len(part.index.bincount().nonzero()) > 1
+        for one in values
+        for number in reduce_by_stratum(one, part)
+    )

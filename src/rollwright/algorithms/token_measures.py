@@ -1,10 +1,10 @@
-"""What the metrics of an update are made of: one value a trained token, gathered once and narrowed to any stratum.
+"""What the metrics of an update are made of: every stream at the trained tokens, gathered once.
 
 Ratios may depend on whole rows, so they are computed on the streams first; a stratum then only selects tokens.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -37,7 +37,7 @@ class Truncating(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TokenMeasures:
-    """The N trained tokens of an update, or of a part of it."""
+    """The N trained tokens of an update."""
 
     logprobs: Mapping[str, Tensor]
     """(N,) float64 each, detached, by stream; a score may be missing as a value that is not finite."""
@@ -54,30 +54,10 @@ class TokenMeasures:
     lags: Tensor
     """(N,) int64, steps; below 0 where nothing was sampled."""
 
-    def only(self, where: Tensor) -> "TokenMeasures":
-        """Those of the tokens where (N,) bool is True."""
-
-        def part(values: Tensor | None) -> Tensor | None:
-            return None if values is None else values[where]
-
-        return replace(
-            self,
-            logprobs={name: values[where] for name, values in self.logprobs.items()},
-            entropy=part(self.entropy),
-            is_outside=part(self.is_outside),
-            is_truncated=part(self.is_truncated),
-            is_kept=part(self.is_kept),
-            flags=self.flags[where],
-            lags=self.lags[where],
-        )
-
     def log_ratio(self, above: str, below: str) -> Tensor | None:
-        """(n,) log-probability of one stream minus that of another, where both are finite; None without a stream."""
+        """(N,) log-probability of one stream minus that of another; not finite where one of them is not."""
         upper, lower = self.logprobs.get(above), self.logprobs.get(below)
-        if upper is None or lower is None:
-            return None
-        known = upper.isfinite() & lower.isfinite()
-        return upper[known] - lower[known]
+        return None if upper is None or lower is None else upper - lower
 
 
 def measure_tokens(

@@ -22,30 +22,14 @@ from rollwright.algorithms.flags import (
     ZERO_ADVANTAGE,
     has_flag,
 )
-from rollwright.algorithms.kl import is_k3_clamped, k3_of
+from rollwright.algorithms.kl import is_k3_clamped
 from rollwright.algorithms.lag import lag_of
 from rollwright.algorithms.measurement import Diagnostic, largest_of, mean_of, share_of
 from rollwright.algorithms.ratios import LOG_RATIO_BOUND, clamped_exp
 from rollwright.algorithms.token_measures import TokenMeasures
+from rollwright.algorithms.token_values import reduce_whole, token_values
 
-__all__ = ["STRATIFIED", "effective_sample_size", "lag_diagnostics", "token_diagnostics"]
-
-STRATIFIED: Final = frozenset(
-    {
-        "policy/kl_beh",
-        "policy/kl_beh_k3",
-        "policy/kl_ref",
-        "policy/clip_frac",
-        "policy/clip_frac_two_sided",
-        "policy/mask_frac",
-        "is/ess_frac",
-        "is/max",
-        "is/frac_truncated",
-        "entropy/full",
-        "entropy/sampled",
-    }
-)
-"""Also measured by source, length, sign of the advantage, kind of action and lag."""
+__all__ = ["effective_sample_size", "lag_diagnostics", "token_diagnostics"]
 
 _QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
 _SIDES: Final = {"high": CLIPPED_HIGH, "low": CLIPPED_LOW, "dual": DUAL_CLIP, "outer": OUTER_CLIP}
@@ -62,13 +46,13 @@ def token_diagnostics(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
         The numbers; a mean over nothing is None.
     """
     return (
+        *(reduce_whole(values) for values in token_values(tokens)),
         *_counts(tokens),
-        *_clipping(tokens),
-        *_divergences(tokens),
+        *_reasons(tokens),
+        *_teacher_gap(tokens),
         *_mismatch(tokens),
         *_importance(tokens, "proximal", {}),
         *_importance(tokens, "current", {"ratio": "current/behavior"}),
-        *_entropies(tokens),
     )
 
 
@@ -129,9 +113,9 @@ def _counts(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
         "mask/zero_advantage_tokens": int(has_flag(tokens.flags, ZERO_ADVANTAGE).sum()),
     }
     if (moved := _update_log_ratio(tokens)) is not None:
-        counts["mask/ratio_clamped"] = int((moved.abs() > LOG_RATIO_BOUND).sum()) if len(moved) else None
+        counts["mask/ratio_clamped"] = _count(moved.abs() > LOG_RATIO_BOUND, moved.isfinite())
     if (away := tokens.log_ratio("current", "reference")) is not None:
-        counts["mask/k3_clamped"] = int(is_k3_clamped(away).sum()) if len(away) else None
+        counts["mask/k3_clamped"] = _count(is_k3_clamped(away), away.isfinite())
     return tuple(
         Diagnostic(name=name, value=None if count is None else float(count), unit="count", num_items=total)
         for name, count in counts.items()
@@ -141,56 +125,44 @@ def _counts(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
 def _update_log_ratio(tokens: TokenMeasures) -> Tensor | None:
     """Current over proximal, or over behavior in bypass mode, where there is no proximal score."""
     over_proximal = tokens.log_ratio("current", "proximal")
+    if over_proximal is not None and bool(over_proximal.isfinite().any()):
+        return over_proximal
+    return tokens.log_ratio("current", "behavior")
+
+
+def _count(where: Tensor, known: Tensor) -> int | None:
+    return int((where & known).sum()) if bool(known.any()) else None
+
+
+def _reasons(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
+    """Clips and cuts by their kind, and the share of tokens that a stage of the update selected."""
+    flags = tokens.flags
     return (
-        over_proximal if over_proximal is not None and len(over_proximal) else tokens.log_ratio("current", "behavior")
+        *(share_of("policy/clip_frac", has_flag(flags, bit), {"side": side}) for side, bit in _SIDES.items()),
+        *(share_of("policy/mask_frac", has_flag(flags, bit), {"reason": reason}) for reason, bit in _CUTS.items()),
+        share_of("entropy/cov_share", has_flag(flags, SELECTED)),
     )
 
 
-def _clipping(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
-    """Shares of tokens whose gradient a clip took, that lie outside its band, that were cut, selected or truncated."""
-    flags = tokens.flags
-    acting = has_flag(flags, CLIPPED_HIGH | CLIPPED_LOW | DUAL_CLIP)
-    found = [share_of("policy/clip_frac", acting)]
-    found += [share_of("policy/clip_frac", has_flag(flags, bit), {"side": side}) for side, bit in _SIDES.items()]
-    if tokens.is_outside is not None:
-        found.append(share_of("policy/clip_frac_two_sided", tokens.is_outside))
-    if tokens.is_kept is not None:
-        found.append(share_of("policy/mask_frac", ~tokens.is_kept))
-    found += [share_of("policy/mask_frac", has_flag(flags, bit), {"reason": reason}) for reason, bit in _CUTS.items()]
-    found.append(share_of("entropy/cov_share", has_flag(flags, SELECTED)))
-    if tokens.is_truncated is not None:
-        found.append(share_of("is/frac_truncated", tokens.is_truncated))
-    return tuple(found)
-
-
-def _divergences(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
-    """KL to the behavior and to the reference policy, and the gap to a teacher."""
-    found: list[Diagnostic] = []
-    if (moved := tokens.log_ratio("current", "behavior")) is not None:
-        held = moved.clamp(min=-LOG_RATIO_BOUND, max=LOG_RATIO_BOUND)
-        found.append(mean_of("policy/kl_beh", -moved, "nat/token"))
-        found.append(mean_of("policy/kl_beh_k3", torch.expm1(held) - held, "nat/token"))
-    if (away := tokens.log_ratio("current", "reference")) is not None:
-        found.append(mean_of("policy/kl_ref", k3_of(away), "nat/token"))
-    if (gap := tokens.log_ratio("teacher", "current")) is not None:
-        found.append(mean_of("distill/teacher_gap", gap, "nat/token"))
-    return tuple(found)
+def _teacher_gap(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
+    gap = tokens.log_ratio("teacher", "current")
+    return () if gap is None else (mean_of("distill/teacher_gap", gap[gap.isfinite()], "nat/token"),)
 
 
 def _mismatch(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
     """Engine against learner under the same weights: proximal and behavior of tokens of the standing version."""
-    fresh = tokens.only(tokens.lags == 0)
-    gaps = fresh.log_ratio("proximal", "behavior")
+    gaps = tokens.log_ratio("proximal", "behavior")
     if gaps is None:
         return ()
-    trained, sampled = fresh.logprobs["proximal"], fresh.logprobs["behavior"]
-    known = trained.isfinite() & sampled.isfinite()
+    known = gaps.isfinite() & (tokens.lags == 0)
+    gaps = gaps[known].abs()
+    trained, sampled = (tokens.logprobs[name][known].exp() for name in ("proximal", "behavior"))
     return (
-        mean_of("mismatch/logp_abs", gaps.abs(), "nat", {"stat": "mean"}),
-        largest_of("mismatch/logp_abs", gaps.abs(), "nat", {"stat": "max"}),
+        mean_of("mismatch/logp_abs", gaps, "nat", {"stat": "mean"}),
+        largest_of("mismatch/logp_abs", gaps, "nat", {"stat": "max"}),
         Diagnostic(
             name="mismatch/prob_corr",
-            value=_correlation(trained[known].exp(), sampled[known].exp()),
+            value=_correlation(trained, sampled),
             unit="1",
             num_items=len(gaps),
         ),
@@ -202,17 +174,19 @@ def _importance(tokens: TokenMeasures, above: str, labels: Mapping[str, str]) ->
     log_ratio = tokens.log_ratio(above, "behavior")
     if log_ratio is None:
         return ()
-    ratio = clamped_exp(log_ratio)
+    log_ratio = log_ratio[log_ratio.isfinite()]
+    ratio = clamped_exp(log_ratio).sort().values
     count = len(ratio)
     size = effective_sample_size(ratio, torch.ones_like(ratio, dtype=torch.bool))
     numbers = {
         "is/ess": (size, "tokens"),
-        "is/ess_frac": (None if size is None else size / count, "fraction"),
         "is/chi2": (float(ratio.square().mean()) - 1.0 if count else None, "1"),
         "is/ppl_ratio": (float((-log_ratio.mean()).exp()) if count else None, "1"),
-        "is/max": (float(ratio.max()) if count else None, "ratio"),
     }
-    ordered = ratio.sort().values
+    if labels:
+        # Without a label these two are among the values of tokens.
+        numbers["is/ess_frac"] = (None if size is None else size / count, "fraction")
+        numbers["is/max"] = (float(ratio[-1]) if count else None, "ratio")
     return (
         *(
             Diagnostic(name=name, value=value, unit=unit, num_items=count, labels=labels)
@@ -221,7 +195,7 @@ def _importance(tokens: TokenMeasures, above: str, labels: Mapping[str, str]) ->
         *(
             Diagnostic(
                 name="is/quantiles",
-                value=float(ordered[min(count - 1, int(level * count))]) if count else None,
+                value=float(ratio[min(count - 1, int(level * count))]) if count else None,
                 unit="ratio",
                 num_items=count,
                 labels={**labels, "quantile": str(level)},
@@ -229,15 +203,6 @@ def _importance(tokens: TokenMeasures, above: str, labels: Mapping[str, str]) ->
             for level in _QUANTILES
         ),
     )
-
-
-def _entropies(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
-    """Over the whole vocabulary, and as sampled."""
-    found: list[Diagnostic] = []
-    if tokens.entropy is not None:
-        found.append(mean_of("entropy/full", tokens.entropy[tokens.entropy.isfinite()], "nat"))
-    current = tokens.logprobs["current"]
-    return (*found, mean_of("entropy/sampled", -current[current.isfinite()], "nat"))
 
 
 def _correlation(left: Tensor, right: Tensor) -> float | None:
