@@ -56,6 +56,7 @@ golden: $(DEV) ## compute the expected numbers again by their reference and prin
 docs: $(DEV) ## write the generated pages of docs/reference
 	@$(BIN)/python -m tools.rows --write
 	@$(BIN)/python -m tools.cases --write
+	@$(BIN)/python -m tools.methods --write
 	@$(BIN)/python -m tools.metrics --write
 
 bench: $(RUNTIME) ## run the benchmarks

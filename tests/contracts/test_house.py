@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rollwright
-from tools import cases, rows
+from tools import cases, methods, rows
 from tools.markers import find_marked_tests
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,13 +145,14 @@ def test_waivers_carry_their_code_and_a_reason():
 
 
 def test_the_reference_pages_are_current():
-    """After a change of marks: `make docs`."""
+    """After a change of marks or of the catalogue: `make docs`."""
     shown = rows.load_rows()
     row_tests = rows.group_tests([row.id for row in shown], find_marked_tests(ROOT, "row"), "row")
     assert (ROOT / rows.DOCUMENT).read_text(encoding="utf-8") == rows.render_document(shown, row_tests)
     titles = cases.load_case_titles()
     case_tests = rows.group_tests([case.id for case in titles], find_marked_tests(ROOT, "case"), "case")
     assert (ROOT / cases.DOCUMENT).read_text(encoding="utf-8") == cases.render_document(titles, case_tests)
+    assert (ROOT / methods.DOCUMENT).read_text(encoding="utf-8") == methods.render_document()
 
 
 def test_fixtures_say_where_they_come_from():

@@ -1,12 +1,25 @@
 """The catalogue: every method with formula, source and place; every part of an objective with its formula."""
 
-import importlib
+from typing import Final
 
+from rollwright.algorithms.catalogue import (
+    corrections,
+    credit_groups,
+    credit_values,
+    denominators,
+    diagnostics,
+    evaluation,
+    regularizers,
+    rewards,
+    sampling,
+    staleness,
+    surrogates,
+)
 from rollwright.algorithms.catalogue.entries import Fact, FactWhen, Method, Part, Role
 
 __all__ = ["FAMILIES", "METHODS", "PARTS", "Fact", "FactWhen", "Method", "Part", "Role", "method_of", "part_of"]
 
-FAMILIES = (
+FAMILIES: Final = (
     "credit_groups",
     "credit_values",
     "corrections",
@@ -19,23 +32,42 @@ FAMILIES = (
     "evaluation",
     "diagnostics",
 )
+"""Names of the families, in the order of this library's pages."""
 
+METHODS: Final[tuple[Method, ...]] = tuple(
+    sorted(
+        (
+            *credit_groups.METHODS,
+            *credit_values.METHODS,
+            *corrections.METHODS,
+            *denominators.METHODS,
+            *surrogates.METHODS,
+            *regularizers.METHODS,
+            *sampling.METHODS,
+            *staleness.METHODS,
+            *rewards.METHODS,
+            *evaluation.METHODS,
+            *diagnostics.METHODS,
+        ),
+        key=lambda method: int(method.id[1:]),
+    )
+)
+"""Every method, in the order of the ids."""
 
-def _collected() -> tuple[tuple[Method, ...], tuple[Part, ...]]:
-    methods: list[Method] = []
-    parts: list[Part] = []
-    for family in FAMILIES:
-        try:
-            module = importlib.import_module(f"rollwright.algorithms.catalogue.{family}")
-        except (ImportError, SyntaxError):  # TODO: families that are not written yet
-            continue
-        methods += module.METHODS
-        parts += module.PARTS
-    return tuple(sorted(methods, key=lambda one: int(one.id[1:]))), tuple(parts)
-
-
-METHODS, PARTS = _collected()
-"""In the order of their ids; in the order of the families."""
+PARTS: Final[tuple[Part, ...]] = (
+    *credit_groups.PARTS,
+    *credit_values.PARTS,
+    *corrections.PARTS,
+    *denominators.PARTS,
+    *surrogates.PARTS,
+    *regularizers.PARTS,
+    *sampling.PARTS,
+    *staleness.PARTS,
+    *rewards.PARTS,
+    *evaluation.PARTS,
+    *diagnostics.PARTS,
+)
+"""Every part of an objective."""
 
 
 def method_of(method: str) -> Method | None:
