@@ -5,15 +5,17 @@ codec and run folder ─► masks ─► credit ─► weights ─► planner �
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from rollwright.algorithms.centered import center_within_group
 from rollwright.algorithms.denominators import ResponseMean, TokenMean
-from rollwright.algorithms.objective import Credit, CreditInputs, Objective
+from rollwright.algorithms.distillation import teacher_gap
+from rollwright.algorithms.generalized_advantage import generalized_advantage
+from rollwright.algorithms.objective import Objective
 from rollwright.algorithms.presets import score_function, supervised
 from rollwright.batches import (
     BatchRules,
@@ -343,16 +345,6 @@ def said(name: str, segment: int, what: str, values: list[float]) -> SegmentScor
     return SegmentScores(trajectory_id=name, segment=segment, name=what, values=np.asarray(values, np.float32))
 
 
-def generalized(inputs: CreditInputs) -> Credit:
-    """GAE with discount and trace 1 over action tokens, by hand: return minus value, bootstrapping what was cut."""
-    values, bootstrap = inputs.values["predicted"], inputs.values["bootstrap"]
-    targets = torch.empty_like(values)
-    for row, (start, stop) in enumerate(zip(inputs.row_offsets[:-1], inputs.row_offsets[1:], strict=True)):
-        end = bootstrap[row] if inputs.is_truncated[row] else inputs.rewards[row]
-        targets[start:stop] = end
-    return Credit(advantages=targets - values, value_targets=targets, untrained={})
-
-
 def test_a_critic_truncated_behind_an_observation(tmp_path):
     cut_off = chat(("task", 2), ("policy", 2), ("tool", 3))
     members = [episode(cut_off, reason=TerminalReason.TURN_LIMIT, outcome=0.0), other(outcome=1.0)]
@@ -361,7 +353,7 @@ def test_a_critic_truncated_behind_an_observation(tmp_path):
         said("t000000-01-0", 1, "predicted", [0.5, 0.75]),
         said(NAME, 2, "bootstrap", [0.5]),
     ]  # fmt: skip
-    policy = score_function("gae", credit=generalized, weights=TokenMean())
+    policy = score_function("gae", credit=generalized_advantage, weights=TokenMean())
     critic = replace(policy, name="critic", component="value", weights=ResponseMean())
     parts = (
         Part(objective=policy, scores=scores),
@@ -378,12 +370,6 @@ def test_a_critic_truncated_behind_an_observation(tmp_path):
     assert np.isnan(judge.batch.scores["predicted"][4:7]).all()
 
 
-def toward_teacher(inputs: CreditInputs) -> Credit:
-    """Advantage teacher - behavior, a token."""
-    gap = inputs.logprobs["teacher"] - inputs.logprobs["behavior"]
-    return Credit(advantages=gap, value_targets=None, untrained={})
-
-
 def test_teacher_scores_and_a_demonstration_turn(tmp_path):
     forest = Forest()
     forest.add("task", 2)
@@ -396,6 +382,7 @@ def test_teacher_scores_and_a_demonstration_turn(tmp_path):
         said(NAME, 1, "teacher", [-0.5, -2.5]),
         said(NAME, 5, "teacher", [-0.5]),
     ]
+    toward_teacher = partial(teacher_gap, student="behavior")
     distill = replace(
         score_function("distillation", credit=toward_teacher, weights=TokenMean()), component="distillation"
     )
