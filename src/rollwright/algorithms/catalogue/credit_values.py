@@ -209,7 +209,7 @@ PARTS: tuple[Part, ...] = (
         make=LengthAdaptive,
         role="credit",
         method="M13",
-        formula="max(0, 1 − 1/({alpha}·l)), l action tokens of the {over}",
+        formula="max(0, 1 − 1/({alpha}·l)), l over {over} (none: row)",
     ),
     Part(
         make=turn_level_advantage,
@@ -266,7 +266,7 @@ PARTS: tuple[Part, ...] = (
         make=task_plus_teacher_gap,
         role="credit",
         method="M25",
-        formula="{task_weight}·({credit}) + {eta}·clip(q − {student}, ±{kappa})",
+        formula="{task_weight}·{credit} + {eta}·clip(q − {student}, ±{kappa})",
         facts=frozenset({"token_credit"}),
     ),
     Part(
@@ -287,7 +287,7 @@ PARTS: tuple[Part, ...] = (
         make=reinforce_surprises,
         role="credit",
         method="M27",
-        formula="({credit}) + {bonus}·max(0, {student} − q_demo) where R ≥ {threshold}",
+        formula="{credit} + {bonus}·max(0, {student} − q_demo) where R ≥ {threshold}",
         facts=frozenset({"token_credit"}),
     ),
     Part(
@@ -300,7 +300,7 @@ PARTS: tuple[Part, ...] = (
         make=redistribute_by_quality,
         role="credit",
         method="M29",
-        formula="passing (R ≥ {passing}): min({max_scale}, ΣA⁺/Σf·A⁺)·f·A, A = R − R̄; then centered",
+        formula="passing (R ≥ {passing}; none: R = 1): min({max_scale}, ΣA⁺/Σf·A⁺)·f·A, A = R − R̄; then centered",
     ),
     Part(
         make=penalize_segments,
