@@ -197,7 +197,6 @@ def test_probabilities_correlate_at_equal_version():
     assert measured(grpo(), level)["mismatch/prob_corr"] is None
 
 
-@pytest.mark.row("S172")
 def test_the_share_of_truncated_tokens_is_measured():
     objective = replace(grpo(), correction=TruncatedRatio(cap=5.0), needs=frozenset({"behavior", "proximal"}))
     proximal = torch.tensor([6.0, 5.0, 0.1, 1.0], dtype=torch.float64).log() - 3.0
