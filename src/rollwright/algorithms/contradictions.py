@@ -28,6 +28,7 @@ def contradictions_of(description: Description) -> list[str]:
     return [
         *_in_divergence(description),
         *_in_correction(description),
+        *_in_keep(description),
         *_in_rows(description),
         *_in_credit(description),
         *_in_regularizers(description),
@@ -74,7 +75,8 @@ def _in_correction(description: Description) -> Iterator[str]:
             f"and {_short(again)} corrects once more: take a ratio over proximal and `no_correction`."
         )
     moving = _holds(correction, "corrects_update")
-    if moving is not None and not surrogate.facts & {"reads_no_ratio"} and surrogate.method is not None:
+    reads_ratio = surrogate.method is not None and _holds(surrogate, "reads_no_ratio") is None
+    if moving is not None and reads_ratio and _holds(ratio, "covers_staleness") is None:
         yield (
             f"{description.name} weighs by current over behavior ({_short(moving)}) beside a surrogate of the ratio "
             f'({_short(surrogate)}): the update would count twice. Weigh by proximal (`of="proximal"`), or take a '
@@ -82,12 +84,22 @@ def _in_correction(description: Description) -> Iterator[str]:
         )
 
 
+def _in_keep(description: Description) -> Iterator[str]:
+    keep = _of(description, "keep")
+    for other in _of(description, "correction").walk():
+        if other.role == "keep" and (other.name, other.numbers) != (keep.name, keep.numbers):
+            yield (
+                f"{description.name} keeps tokens by two rules: {_short(keep)} in the loss, and {_short(other)} in the "
+                "mean that its correction divides by. Give both the same."
+            )
+
+
 def _in_rows(description: Description) -> Iterator[str]:
     surrogate, credit, ratio = (_of(description, role) for role in ("surrogate", "credit", "ratio"))
-    varying = _holds(credit, "token_credit")
-    if "row_advantage" in surrogate.facts and varying is not None:
-        yield row_advantage_conflict(description.name, _short(surrogate), _short(varying))
-    if "reads_no_ratio" in surrogate.facts and ratio.method is not None and not _is_nothing(ratio):
+    varying, of_rows = _holds(credit, "token_credit"), _holds(surrogate, "row_advantage")
+    if of_rows is not None and varying is not None:
+        yield row_advantage_conflict(description.name, _short(of_rows), _short(varying))
+    if _holds(surrogate, "reads_no_ratio") is not None and ratio.method is not None:
         yield (
             f"the surrogate of {description.name} ({_short(surrogate)}) reads no ratio, so {_short(ratio)} is without "
             "effect: take `no_ratio`, or a surrogate of the ratio."
@@ -138,7 +150,3 @@ def _holds(part: PartDescription, fact: Fact) -> PartDescription | None:
 
 def _short(part: PartDescription) -> str:
     return part.name.rpartition(":")[2]
-
-
-def _is_nothing(ratio: PartDescription) -> bool:
-    return _short(ratio) == "no_ratio"

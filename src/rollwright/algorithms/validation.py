@@ -55,6 +55,7 @@ def check_objective(objective: Objective, *, group_size: int) -> None:
     _check_row_advantages(described, credit, inputs)
     unchanged = _Trial.of(objective, inputs, credit, distance=0.0)
     _check_shapes(objective, unchanged.streams)
+    _check_stages(objective, unchanged)
     _check_unchanged(objective, unchanged)
     _check_moved(objective, _Trial.of(objective, inputs, credit, distance=_MOVED), credit, inputs)
 
@@ -153,7 +154,7 @@ def _check_reward_divergence(objective: Objective, inputs: CreditInputs) -> None
 
 def _check_row_advantages(described: Description, credit: Credit, inputs: CreditInputs) -> None:
     (surrogate,), (estimator,) = described.of_role("surrogate"), described.of_role("credit")
-    if "row_advantage" not in surrogate.facts:
+    if all("row_advantage" not in one.facts for one in surrogate.walk()):
         return
     everywhere = torch.ones_like(credit.advantages, dtype=torch.bool)
     highest = row_max(credit.advantages, everywhere, inputs.row_offsets)
@@ -183,6 +184,16 @@ def _check_shapes(objective: Objective, streams: TokenStreams) -> None:
             )
     if keep.keep.dtype is not torch.bool:
         raise ObjectiveError(f"the keep of {objective.name} is {keep.keep.dtype}; it is a mask of bool.")
+
+
+def _check_stages(objective: Objective, trial: _Trial) -> None:
+    for stage in objective.stages:
+        left = {name: one for name, one in trial.streams.made.items() if name != stage.name}
+        try:
+            loss_terms(objective, replace(trial.streams, made=left), trial.weights)
+        except (ObjectiveError, KeyError):
+            continue
+        raise ObjectiveError(f"nothing in {objective.name} reads what its stage {stage.name!r} makes; take it out.")
 
 
 def _check_unchanged(objective: Objective, trial: _Trial) -> None:

@@ -2,7 +2,7 @@
 
 from rollwright.algorithms.adaptive_kl import AdaptiveKl
 from rollwright.algorithms.annealing import LinearAnneal
-from rollwright.algorithms.catalogue.entries import Method, Part
+from rollwright.algorithms.catalogue.entries import FactWhen, Method, Part
 from rollwright.algorithms.corrected_kl import kl_k3_corrected
 from rollwright.algorithms.effort import effort_budget, effort_length_penalty
 from rollwright.algorithms.entropy_bonus import entropy_bonus
@@ -236,7 +236,10 @@ _STAGES = (
         role="credit",
         method="M82",
         formula="{credit} of r_t − {coefficient}·(o_t − f_t)",
-        facts=frozenset({"kl_in_reward", "token_credit"}),
+        facts=frozenset({"kl_in_reward"}),
+        facts_when=tuple(
+            FactWhen(fact="token_credit", argument="place", value=place) for place in ("step_rewards", "advantages")
+        ),
     ),
     Part(
         make=penalize_overlong,
