@@ -12,7 +12,16 @@ from rollwright.cli.main import run_command
 from rollwright.recipes.resolve import preset_names, recipe_toml, resolve
 from tests.evidence.runs import written_run
 
-COMMANDS = (("train",), ("resume",), ("eval",), ("query",), ("recipe", "list"), ("recipe", "show"))
+COMMANDS = (
+    ("train",),
+    ("resume",),
+    ("eval",),
+    ("query",),
+    ("fixtures",),
+    ("recipe", "list"),
+    ("recipe", "show"),
+    ("recipe", "explain"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +99,9 @@ def test_a_dry_run_starts_nothing(tmp_path, monkeypatch, capsys):
         (["train", "--dryrun"], "No such option: --dryrun"),
         (["trane"], "No such command"),
         (["eval"], "Missing argument"),
+        (["fixtures", "absent.json"], "absent.json cannot be read: No such file or directory"),
+        (["recipe", "explain", "grpoo"], "did you mean grpo?"),
+        (["recipe", "explain", "gspo", "--set", "objective.credit=gae"], "takes one advantage a row"),
         (["eval", "runs/x", "--tasks", "0"], "--tasks"),
     ],
 )
@@ -134,6 +146,8 @@ def test_a_wrong_type_stops_the_command_before_torch_is_loaded(tmp_path):
         ["recipe", "show", "arithmetic-tool"],
         ["train", "arithmetic-tool", "--dry-run"],
         ["train", "--help"],
+        ["fixtures", "--help"],
+        ["recipe", "explain", "--help"],
     ],
     ids=" ".join,
 )
