@@ -17,7 +17,7 @@ from rollwright.algorithms import (
 )
 from rollwright.algorithms.masked_ratio import MaskedRatio
 from rollwright.algorithms.objective import UpdateStage
-from rollwright.algorithms.self_normalized import self_normalizing
+from rollwright.algorithms.self_normalized import SelfNormalized, self_normalizing
 from rollwright.algorithms.stages import made_by, make_stages
 from rollwright.algorithms.truncated_ratio import TruncatedRatio
 from tests.algorithms.test_composition import batches, check_cuts, check_finite_differences, check_poison
@@ -68,6 +68,13 @@ def test_a_token_that_is_dropped_counts_nothing_in_the_mean():
     piece = stale([logs(1.5, 6.0)])
     found = weights_of(self_normalizing(MASKED), piece).tolist()
     assert found[0] == pytest.approx(1.5 / (1.5 / 2))
+
+
+def test_the_cap_below_a_mean_is_still_seen():
+    piece = stale([logs(6.0, 1.0)])
+    assert SelfNormalized(correction=CORRECTED.correction).truncated(piece).tolist() == [True, False]
+    plain = SelfNormalized(correction=staleness_ratio)
+    assert plain.truncated(piece).tolist() == [False, False]
 
 
 def test_weights_that_are_all_but_nothing_are_left_as_they_are():

@@ -11,7 +11,10 @@ import torch
 from torch import distributed
 from torch.multiprocessing.spawn import spawn
 
-from rollwright.algorithms import Surrogate, TokenStreams, grpo, supervised
+from rollwright.algorithms import Surrogate, TokenStreams, grpo, staleness_ratio, supervised
+from rollwright.algorithms.objective import UpdateStage
+from rollwright.algorithms.self_normalized import self_normalizing
+from rollwright.algorithms.stages import made_by
 from rollwright.batches import StepBatch
 from rollwright.learner.outcome import StepOutcome
 from tests.learner.small import batch_of, demonstration_batch, first_gradient, learner_of, two_turn_groups
@@ -25,6 +28,7 @@ def scenarios() -> dict[str, tuple[StepBatch, dict]]:
         "grpo": (batch_of(two_turn_groups(3), grpo()), {}),
         "pieces": (batch_of(two_turn_groups(3), grpo()), {"token_budget": 40}),
         "epochs": (batch_of(two_turn_groups(4), grpo()), {"num_minibatches": 2, "num_epochs": 2}),
+        "stages": (batch_of(two_turn_groups(3), STAGED), {}),
         "one row": (demonstration_batch(supervised(), 1), {}),
         "not finite": (batch_of(two_turn_groups(1, rewards=(1, 0, 0)), grpo()), {}),
     }
@@ -36,7 +40,23 @@ def not_finite_above_zero(ratio: torch.Tensor, streams: TokenStreams) -> Surroga
     return replace(right, per_token=torch.where(streams.advantages > 0, ratio * torch.nan, right.per_token))
 
 
-OBJECTIVES = {"one row": supervised(), "not finite": replace(grpo(), surrogate=not_finite_above_zero)}
+def drawn(streams: TokenStreams, generator: torch.Generator) -> torch.Tensor:
+    """Half of the tokens of an update, by lot: every rank draws the same."""
+    return torch.rand(len(streams.action_mask), generator=generator) < 0.5
+
+
+def of_drawn_tokens(ratio: torch.Tensor, streams: TokenStreams) -> Surrogate:
+    right = grpo().surrogate(ratio, streams)
+    return replace(right, per_token=torch.where(made_by(streams, "drawn"), right.per_token, 0.0))
+
+
+NORMALIZED = self_normalizing(replace(grpo(), correction=staleness_ratio, needs=frozenset({"behavior", "proximal"})))
+STAGED = replace(
+    NORMALIZED,
+    surrogate=of_drawn_tokens,
+    stages=(*NORMALIZED.stages, UpdateStage(name="drawn", make=drawn)),
+)
+OBJECTIVES = {"stages": STAGED, "one row": supervised(), "not finite": replace(grpo(), surrogate=not_finite_above_zero)}
 
 
 def train(name: str) -> tuple[StepOutcome, dict[str, torch.Tensor], dict[str, torch.Tensor]]:
@@ -83,7 +103,7 @@ def folder(tmp_path_factory) -> Path:
     return place
 
 
-@pytest.mark.parametrize("name", ["grpo", "pieces", "epochs", "one row"])
+@pytest.mark.parametrize("name", ["grpo", "pieces", "epochs", "stages", "one row"])
 def test_two_ranks_give_the_loss_and_gradient_of_one(folder, name):
     from safetensors.torch import load_file
 

@@ -11,6 +11,7 @@ from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.objective import CorrectionFn, KeepFn, Objective, TokenStreams, UpdateStage
 from rollwright.algorithms.rows import row_mean
 from rollwright.algorithms.stages import made_by
+from rollwright.algorithms.truncated_ratio import TruncatedRatio
 
 __all__ = ["SelfNormalized", "self_normalizing"]
 
@@ -50,6 +51,19 @@ class SelfNormalized:
             (T,) detached; 0 at masked tokens.
         """
         return made_by(streams, self.name)
+
+    def truncated(self, streams: TokenStreams) -> Tensor:
+        """Which tokens the cap of the weights that are normalised holds down.
+
+        Args:
+            streams: cleaned.
+
+        Returns:
+            (T,) bool; False everywhere for weights without a cap.
+        """
+        if isinstance(self.correction, TruncatedRatio):
+            return self.correction.truncated(streams)
+        return torch.zeros_like(streams.action_mask)
 
     def _normalize(self, streams: TokenStreams, generator: Generator) -> Tensor:
         del generator
