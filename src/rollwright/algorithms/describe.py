@@ -14,7 +14,7 @@ from functools import partial
 from types import MethodType
 from typing import cast
 
-from rollwright.algorithms.catalogue import Fact, Method, Part, Role, method_of, part_of
+from rollwright.algorithms.catalogue import Fact, Part, Role, method_of, part_of
 from rollwright.algorithms.disclosure import StandIn, StandInWord
 from rollwright.algorithms.objective import Controller, Objective, Regularizer
 
@@ -148,11 +148,14 @@ def _regularizer(regularizer: Regularizer) -> PartDescription:
     )
 
 
-def _described(role: Role, place: str, part: object) -> PartDescription:
+def _described(role: Role, place: str, part: object, kept: Mapping[str, str] | None = None) -> PartDescription:
+    """A part and those inside it; `kept` has the undisclosed constants of the part around it."""
     made = _taken_apart(part)
     entry = part_of(made.make, role)
+    method = None if entry is None else method_of(entry.method)
+    kept = {**(kept or {}), **({} if method is None else method.undisclosed)}
     inner = tuple(
-        _described(_role_inside(role, one), f"{place}.{name}", one)
+        _described(_role_inside(role, one), f"{place}.{name}", one, kept)
         for name, one in made.arguments.items()
         if _is_part(one)
     )
@@ -170,8 +173,7 @@ def _described(role: Role, place: str, part: object) -> PartDescription:
             undisclosed=(),
             inner=inner,
         )
-    method = method_of(entry.method)
-    undisclosed = _undisclosed(method, made.arguments)
+    undisclosed = _undisclosed(kept, made.arguments)
     said = {**words, **{one.name: one.value for one in undisclosed}}
     inside = {one.place.rpartition(".")[2]: _inside(one) for one in inner}
     return PartDescription(
@@ -268,12 +270,10 @@ def _facts(entry: Part, arguments: Mapping[str, object]) -> frozenset[Fact]:
     return entry.facts.union(conditional)
 
 
-def _undisclosed(method: Method | None, arguments: Mapping[str, object]) -> tuple[Undisclosed, ...]:
-    if method is None:
-        return ()
+def _undisclosed(kept: Mapping[str, str], arguments: Mapping[str, object]) -> tuple[Undisclosed, ...]:
     return tuple(
         Undisclosed(name=name, who=who, value=_chosen(arguments[name]))
-        for name, who in method.undisclosed.items()
+        for name, who in kept.items()
         if name in arguments and not _is_part(arguments[name])
     )
 

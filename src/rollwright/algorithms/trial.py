@@ -19,8 +19,8 @@ from rollwright.algorithms.objective import Credit, CreditFn, CreditInputs, Obje
 __all__ = [
     "CREDIT_NEEDS",
     "ROW_TOKENS",
+    "inputs_for",
     "needs_of_credit",
-    "part_names",
     "scatter",
     "stages_of",
     "trial_inputs",
@@ -57,13 +57,36 @@ _OF_ROWS: Final = {
 """Values to the range that they are drawn from."""
 
 
-def trial_inputs(group_size: int, *, sources: Sequence[int] = (0,), parts: Sequence[str] = ()) -> CreditInputs:
+def inputs_for(credit: CreditFn, group_size: int, sources: Sequence[int] = ()) -> CreditInputs:
+    """The trial batch with what the maps of a credit's stages name: parts of a reward, teachers, their sources.
+
+    Args:
+        credit: an estimator with its numbers and the stages around it.
+        group_size: attempts of a group, at least 1.
+        sources: numbers of the task sources that the denominators know; empty where they know any.
+    """
+    given = [one for stage in stages_of(credit) for one in stage.keywords.values()]
+    items = [item for one in given if isinstance(one, Mapping) for item in cast("Mapping[object, object]", one).items()]
+    own = tuple(dict.fromkeys(key for key, _ in items if isinstance(key, int)))
+    shared = tuple(source for source in sources or own if not own or source in own)
+    return trial_inputs(
+        group_size,
+        sources=shared or tuple(sources) or (0,),
+        parts=tuple(dict.fromkeys(key for key, _ in items if isinstance(key, str))),
+        scores=tuple(dict.fromkeys(value for _, value in items if isinstance(value, str))),
+    )
+
+
+def trial_inputs(
+    group_size: int, *, sources: Sequence[int] = (0,), parts: Sequence[str] = (), scores: Sequence[str] = ()
+) -> CreditInputs:
     """Rows of five groups, with every stream of `streams.py`.
 
     Args:
         group_size: attempts of a group, at least 1.
         sources: numbers of the task sources to take, in turn by group.
         parts: names of the parts of a reward to offer.
+        scores: names of further log-probabilities to offer.
 
     Returns:
         Between 1 and 4 action tokens a row; the same at every call.
@@ -89,7 +112,7 @@ def trial_inputs(group_size: int, *, sources: Sequence[int] = (0,), parts: Seque
         step_rewards=uniform(num_tokens, -0.1, 0.1),
         turn_index=place // 2,
         state_index=10 * group.repeat_interleave(lengths) + place // 2,
-        logprobs={name: uniform(num_tokens, -2.0, -0.1) for name in (*_SCORES, *_PROCESS)},
+        logprobs={name: uniform(num_tokens, -2.0, -0.1) for name in (*_SCORES, *_PROCESS, *scores)},
         values={
             **{name: uniform(num_tokens, low, high) for name, (low, high) in _OF_TOKENS.items()},
             **{name: uniform(num_rows, low, high) for name, (low, high) in _OF_ROWS.items()},
@@ -112,13 +135,6 @@ def stages_of(credit: object) -> list[partial[object]]:
     return found
 
 
-def part_names(credit: object) -> tuple[str, ...]:
-    """Names of the parts of a reward that a credit's stages weigh: the keys of their maps."""
-    given = [one for stage in stages_of(credit) for one in stage.keywords.values()]
-    keys = [key for one in given if isinstance(one, Mapping) for key in cast("Mapping[object, object]", one)]
-    return tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
-
-
 def without(inputs: CreditInputs, needs: frozenset[str]) -> CreditInputs:
     """The inputs as a run makes them for these needs: without the streams that it would not compute."""
 
@@ -137,7 +153,7 @@ def needs_of_credit(credit: CreditFn) -> frozenset[str]:
     Returns:
         Of proximal, reference, teacher, values and entropy.
     """
-    inputs = trial_inputs(2, parts=part_names(credit))
+    inputs = inputs_for(credit, 2)
     everything = frozenset(CREDIT_NEEDS.values())
     found: set[str] = set()
     for need in everything:

@@ -25,7 +25,7 @@ from rollwright.algorithms.objective import Credit, CreditInputs, Objective, Tok
 from rollwright.algorithms.rows import row_max, row_min, row_sum
 from rollwright.algorithms.source_balance import SourceBalance
 from rollwright.algorithms.stages import make_stages
-from rollwright.algorithms.trial import part_names, scatter, stages_of, trial_inputs, trial_streams, without
+from rollwright.algorithms.trial import inputs_for, scatter, stages_of, trial_streams, without
 
 __all__ = ["check_objective"]
 
@@ -47,7 +47,7 @@ def check_objective(objective: Objective, *, group_size: int) -> None:
     described = describe(objective)
     if found := contradictions_of(described):
         raise ObjectiveError(" ".join(found))
-    inputs = trial_inputs(group_size, sources=_sources(objective.weights), parts=part_names(objective.credit))
+    inputs = inputs_for(objective.credit, group_size, _sources(objective.weights))
     credit = objective.credit(inputs)
     _check_credit(objective, credit, inputs, group_size)
     _check_reads(objective, inputs)
@@ -275,5 +275,5 @@ def _offsets_of(streams: TokenStreams) -> Tensor:
 
 
 def _sources(weights: WeightFn) -> tuple[int, ...]:
-    """Task sources that the weights know."""
-    return tuple(weights.targets) if isinstance(weights, SourceBalance) else (0,)
+    """Task sources that the weights know; empty where they know any."""
+    return tuple(weights.targets) if isinstance(weights, SourceBalance) else ()
