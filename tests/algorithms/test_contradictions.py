@@ -37,16 +37,20 @@ from rollwright.algorithms.binary_drift import BinaryDrift
 from rollwright.algorithms.earl_gate import EarlGate, earl_gate_stage
 from rollwright.algorithms.entropy_bonus import entropy_regularizer
 from rollwright.algorithms.kl_in_reward import kl_in_reward
+from rollwright.algorithms.level_groups import learn_from_level_groups
 from rollwright.algorithms.likelihood import policy_gradient
 from rollwright.algorithms.masked_ratio import MaskedRatio
 from rollwright.algorithms.mirror_descent import MirrorDescent
+from rollwright.algorithms.optimal_token import optimal_token_baseline
 from rollwright.algorithms.self_normalized import SelfNormalized, self_normalizing
 from rollwright.algorithms.sequence_clip import SequenceClip
 from rollwright.algorithms.sequence_ratios import sequence_mean_ratio
+from rollwright.algorithms.trial import streams_before_credit
 from rollwright.algorithms.truncated_ratio import TruncatedRatio
 from rollwright.algorithms.v_trace import v_trace
 
 BOTH = frozenset({"proximal", "behavior"})
+DISTANCE = frozenset({"proximal", "reference"})
 
 
 def kl(component="kl", per_token=kl_k3):
@@ -73,7 +77,7 @@ def corrected(correction=staleness_ratio, **changed):
 
 
 def rewarded(place, credit=leave_one_out):
-    return replace(grpo(), credit=in_reward(place, credit), needs=frozenset({"proximal", "reference"}))
+    return replace(grpo(), credit=in_reward(place, credit), before_credit=DISTANCE)
 
 
 REFUSED = {
@@ -132,7 +136,7 @@ REFUSED = {
         "(SequenceClip) takes one advantage a row",
     ),
     "a row surrogate under a KL in token rewards": (
-        gspo(credit=in_reward("advantages"), needs=frozenset({"proximal", "reference"})),
+        gspo(credit=in_reward("advantages"), before_credit=DISTANCE),
         "takes one advantage a row, but the credit (kl_in_reward)",
     ),
     "a ratio that nobody reads": (
@@ -167,9 +171,7 @@ LEGAL = {
     "a KL in the row's reward": rewarded("row_rewards"),
     "a KL in token rewards": rewarded("step_rewards", return_to_go),
     "a KL in the advantages": rewarded("advantages"),
-    "a row surrogate with a KL in the row's reward": gspo(
-        credit=in_reward("row_rewards"), needs=frozenset({"proximal", "reference"})
-    ),
+    "a row surrogate with a KL in the row's reward": gspo(credit=in_reward("row_rewards"), before_credit=DISTANCE),
     "a KL term": with_kl(grpo(), kl()),
     "a row surrogate that averages": gspo(credit=return_to_go, surrogate=SequenceClip(advantage="mean_over_row")),
     "a decoupled correction": corrected(),
@@ -303,7 +305,25 @@ class TestPartsOfOthers:
 class TestStreams:
     def test_a_stream_of_the_credit_must_be_among_the_needs(self):
         with pytest.raises(ObjectiveError, match="reads a stream that its `needs` .* do not ask for.*`predicted`"):
-            check_objective(replace(grpo(), credit=v_trace, needs=BOTH), group_size=2)
+            objective = replace(grpo(), credit=v_trace, needs=BOTH, before_credit=frozenset({"proximal"}))
+            check_objective(objective, group_size=2)
+
+    @pytest.mark.parametrize("missing", sorted(DISTANCE))
+    def test_what_the_credit_reads_before_the_update_must_be_asked_for_before_credit(self, missing):
+        objective = replace(rewarded("row_rewards"), needs=DISTANCE | {"entropy"}, before_credit=DISTANCE - {missing})
+        with pytest.raises(ObjectiveError, match=rf"`before_credit` .* do not ask for.*{missing} log-probabilities"):
+            check_objective(objective, group_size=2)
+
+    def test_only_what_a_learner_makes_is_asked_for_before_credit(self):
+        with pytest.raises(ObjectiveError, match=r"has \['teacher'\] in `before_credit`; a learner makes"):
+            check_objective(replace(grpo(), before_credit=frozenset({"teacher"})), group_size=2)
+
+    def test_what_a_credit_reads_before_the_update_is_found(self):
+        assert streams_before_credit(leave_one_out) == frozenset()
+        assert streams_before_credit(in_reward("row_rewards")) == DISTANCE
+        assert streams_before_credit(optimal_token_baseline) == {"proximal", "sum_squared_probabilities"}
+        level = partial(learn_from_level_groups, credit=in_reward("advantages"), alpha=1.0)
+        assert streams_before_credit(level) == DISTANCE | {"entropy"}
 
     def test_a_reference_of_a_term_must_be_among_the_needs(self):
         with pytest.raises(ObjectiveError, match="Add 'reference'"):

@@ -77,6 +77,7 @@ class Description:
     parts: tuple[PartDescription, ...]
     """Credit, ratio, keep, correction, surrogate, weights, then stages and regularizers."""
     needs: tuple[str, ...]
+    before_credit: tuple[str, ...]
     component: str
     acts_without_advantage: bool
 
@@ -115,6 +116,7 @@ def describe(objective: Objective) -> Description:
             *(_regularizer(one) for one in objective.regularizers),
         ),
         needs=tuple(sorted(objective.needs)),
+        before_credit=tuple(sorted(objective.before_credit)),
         component=objective.component,
         acts_without_advantage=objective.acts_without_advantage,
     )

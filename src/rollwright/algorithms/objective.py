@@ -253,11 +253,18 @@ class Objective:
     weights: WeightFn
     regularizers: tuple[Regularizer, ...]
     needs: frozenset[str]
-    """Of proximal, reference, teacher, values, entropy: else not computed. `behavior`: the loss reads it, so a
-    token without it is a non-finite one."""
+    """Of proximal, reference, entropy what the loss reads, and teacher, values where anything does: else not computed.
+    `behavior`: the loss reads it, so a token without it is a non-finite one."""
     component: str = "policy_gradient"
     """Name of the main term in receipts; `nll` for supervised learning."""
     stages: tuple[UpdateStage, ...] = ()
     """Streams made on whole updates; they read proximal scores where `needs` has them."""
     acts_without_advantage: bool = False
     """True where rows of advantage 0 have a gradient all the same, such as in a regression on the advantage."""
+    before_credit: frozenset[str] = frozenset()
+    """Of `streams.BEFORE_CREDIT` what the credit reads: made by the learner once the batch is laid out."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What a run has to make for it, before credit or for the loss."""
+        return self.needs | self.before_credit

@@ -9,7 +9,7 @@
 | process, process_reference | logprobs | (N,) | the implicit reward model and its frozen start (M19) |
 | predicted | values | (N,) | the critic's value of the state before each token |
 | bootstrap | values | (R,) | the critic's value of the state behind a truncated row |
-| entropy | values | (N,) | of the full vocabulary, nats, detached (M21) |
+| entropy | values | (N,) | of the full vocabulary, nats, detached, before the update (M21) |
 | sum_squared_probabilities | values | (N,) | Σπ² over the vocabulary (M10) |
 | greedy_reward | values | (R,) | reward of the greedy attempt at the row's task; NaN where there is none (M08) |
 | role_reward | values | (R,) | what the row's role was worth; NaN where unscored (M17) |
@@ -32,7 +32,10 @@ from torch import Tensor
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.objective import CreditInputs
 
-__all__ = ["key_of", "logprobs_of", "value_of"]
+__all__ = ["BEFORE_CREDIT", "key_of", "logprobs_of", "value_of"]
+
+BEFORE_CREDIT: Final = frozenset({"proximal", "reference", "entropy", "sum_squared_probabilities"})
+"""What a learner makes of a batch before its credit, where `Objective.before_credit` asks for it."""
 
 _OF_TOKENS: Final = frozenset({"predicted", "entropy", "sum_squared_probabilities", "is_flagged"})
 _OF_ROWS: Final = frozenset(

@@ -15,14 +15,15 @@ from torch import Generator, Tensor
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.masking import LOGPROB_STREAMS
 from rollwright.algorithms.objective import Credit, CreditFn, CreditInputs, Objective, TokenStreams
+from rollwright.algorithms.streams import BEFORE_CREDIT
 
 __all__ = [
     "CREDIT_NEEDS",
     "ROW_TOKENS",
     "inputs_for",
-    "needs_of_credit",
     "scatter",
     "stages_of",
+    "streams_before_credit",
     "trial_inputs",
     "trial_streams",
     "without",
@@ -31,14 +32,11 @@ __all__ = [
 ROW_TOKENS: Final = (3, 2, 4, 1)
 """Action tokens of the rows, in turn."""
 CREDIT_NEEDS: Final[Mapping[str, str]] = {
-    "proximal": "proximal",
-    "reference": "reference",
     "teacher": "teacher",
     "predicted": "values",
     "bootstrap": "values",
-    "entropy": "entropy",
 }
-"""Stream of a credit to the need of an objective under which a run makes it."""
+"""Stream of a credit to the need of an objective under which a run makes it, beside those of `before_credit`."""
 
 _SCORES: Final = ("behavior", "proximal", "reference", "teacher", "informed", "after", "before")
 _PROCESS: Final = ("process", "process_reference")
@@ -135,32 +133,35 @@ def stages_of(credit: object) -> list[partial[object]]:
     return found
 
 
-def without(inputs: CreditInputs, needs: frozenset[str]) -> CreditInputs:
-    """The inputs as a run makes them for these needs: without the streams that it would not compute."""
+def without(inputs: CreditInputs, needs: frozenset[str], before_credit: frozenset[str]) -> CreditInputs:
+    """The inputs as a run makes them for these needs and streams: without those that it would not compute."""
+
+    def is_made(name: str) -> bool:
+        return name in before_credit if name in BEFORE_CREDIT else CREDIT_NEEDS.get(name) in (None, *needs)
 
     def kept(streams: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: one for name, one in streams.items() if CREDIT_NEEDS.get(name) in (None, *needs)}
+        return {name: one for name, one in streams.items() if is_made(name)}
 
     return replace(inputs, logprobs=kept(inputs.logprobs), values=kept(inputs.values))
 
 
-def needs_of_credit(credit: CreditFn) -> frozenset[str]:
-    """What an objective with this credit needs, found by leaving each stream out.
+def streams_before_credit(credit: CreditFn) -> frozenset[str]:
+    """What an objective with this credit says as `before_credit`, found by leaving each stream out.
 
     Args:
-        credit: an estimator with all its numbers.
+        credit: an estimator with all its numbers, and the stages around it.
 
     Returns:
-        Of proximal, reference, teacher, values and entropy.
+        Of `BEFORE_CREDIT`; all of them where the credit refuses the trial batch, as `check_objective` then says.
     """
     inputs = inputs_for(credit, 2)
     everything = frozenset(CREDIT_NEEDS.values())
     found: set[str] = set()
-    for need in everything:
+    for stream in BEFORE_CREDIT:
         try:
-            credit(without(inputs, everything - {need}))
+            credit(without(inputs, everything, BEFORE_CREDIT - {stream}))
         except ObjectiveError:
-            found.add(need)
+            found.add(stream)
     return frozenset(found)
 
 

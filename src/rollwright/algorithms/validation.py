@@ -25,6 +25,7 @@ from rollwright.algorithms.objective import Credit, CreditInputs, Objective, Tok
 from rollwright.algorithms.rows import row_max, row_min, row_sum
 from rollwright.algorithms.source_balance import SourceBalance
 from rollwright.algorithms.stages import make_stages
+from rollwright.algorithms.streams import BEFORE_CREDIT
 from rollwright.algorithms.trial import inputs_for, scatter, stages_of, trial_streams, without
 
 __all__ = ["check_objective"]
@@ -96,6 +97,11 @@ class _Trial:
 def _check_names(objective: Objective) -> None:
     if unknown := objective.needs - _NEEDS:
         raise ObjectiveError(f"{objective.name} needs {sorted(unknown)}; an objective may need {sorted(_NEEDS)}.")
+    if unknown := objective.before_credit - BEFORE_CREDIT:
+        raise ObjectiveError(
+            f"{objective.name} has {sorted(unknown)} in `before_credit`; a learner makes {sorted(BEFORE_CREDIT)} "
+            "before credit."
+        )
     components = [objective.component, *(one.component for one in objective.regularizers)]
     if len(set(components)) < len(components):
         raise ObjectiveError(f"{objective.name} has components {components}; each name may stand once.")
@@ -129,13 +135,13 @@ def _check_credit(objective: Objective, credit: Credit, inputs: CreditInputs, gr
 
 
 def _check_reads(objective: Objective, inputs: CreditInputs) -> None:
-    """The credit on what a run would make for the objective's needs."""
+    """The credit on what a run would make for the objective."""
     try:
-        objective.credit(without(inputs, objective.needs))
+        objective.credit(without(inputs, objective.needs, objective.before_credit))
     except ObjectiveError as error:
         raise ObjectiveError(
-            f"the credit of {objective.name} reads a stream that its `needs` {sorted(objective.needs)} do not ask for, "
-            f"so that no run would make it: {error}"
+            f"the credit of {objective.name} reads a stream that its `needs` {sorted(objective.needs)} and "
+            f"`before_credit` {sorted(objective.before_credit)} do not ask for, so that no run would make it: {error}"
         ) from error
 
 

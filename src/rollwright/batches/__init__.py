@@ -2,6 +2,7 @@
 
 from rollwright.batches.credit_inputs import credit_inputs, source_number
 from rollwright.batches.cut import cut
+from rollwright.batches.drafting import lay_out
 from rollwright.batches.errors import BatchError
 from rollwright.batches.layout import (
     BatchRow,
@@ -15,7 +16,7 @@ from rollwright.batches.layout import (
 )
 from rollwright.batches.masking import action_mask, sampled_mask, tool_mask, value_mask
 from rollwright.batches.metrics import batch_metrics, observed_metrics, update_metrics
-from rollwright.batches.planner import plan_step, with_score
+from rollwright.batches.planner import give_credit, plan_step, with_score
 from rollwright.batches.receipts import eligible_rows, receipts_of
 from rollwright.batches.rules import BatchRules, SegmentScores
 from rollwright.batches.updates import components_of, minibatches, plan_updates
@@ -38,6 +39,8 @@ __all__ = [
     "credit_inputs",
     "cut",
     "eligible_rows",
+    "give_credit",
+    "lay_out",
     "minibatches",
     "observed_metrics",
     "plan_step",

@@ -12,7 +12,8 @@ from rollwright.record.seeds import seed_of
 
 __all__ = ["credit_inputs", "logprobs_of", "source_number", "tokens_of"]
 
-_NO_LOGPROBS = frozenset({"predicted", "entropy"})
+_TOKEN_VALUES = frozenset({"predicted", "entropy", "sum_squared_probabilities"})
+"""Scores of tokens that are no log-probabilities."""
 
 
 def credit_inputs(batch: StepBatch, rows: Sequence[int], mask: NDArray[np.bool_]) -> CreditInputs:
@@ -31,7 +32,7 @@ def credit_inputs(batch: StepBatch, rows: Sequence[int], mask: NDArray[np.bool_]
     tokens = tokens_of(batch, rows, mask)
     running = np.concatenate([np.zeros(1, np.int64), np.cumsum(tokens)])
     counts = running[batch.row_offsets[index + 1]] - running[batch.row_offsets[index]]
-    values = {} if "predicted" not in batch.scores else {"predicted": _tensor(batch.scores["predicted"][tokens])}
+    values = {name: _tensor(stream[tokens]) for name, stream in batch.scores.items() if name in _TOKEN_VALUES}
     if facts.bootstrap is not None:
         values["bootstrap"] = _tensor(facts.bootstrap[index])
     return CreditInputs(
@@ -56,7 +57,7 @@ def source_number(name: str) -> int:
 
 def logprobs_of(batch: StepBatch) -> Mapping[str, NDArray[np.float32]]:
     """(T,) log-probabilities by name: behavior, and those among the scores."""
-    return {"behavior": batch.behavior, **{n: s for n, s in batch.scores.items() if n not in _NO_LOGPROBS}}
+    return {"behavior": batch.behavior, **{n: s for n, s in batch.scores.items() if n not in _TOKEN_VALUES}}
 
 
 def tokens_of(batch: StepBatch, rows: Sequence[int], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -30,16 +30,16 @@ def lay_out(
     step: int,
     eligible: frozenset[tuple[str, str | None]],
     rules: BatchRules,
-    scores: Sequence[SegmentScores],
+    scores: Sequence[SegmentScores] = (),
 ) -> StepBatch:
     """Lay out the batch before credit: nothing owned, withheld or trained, and advantages of 0.
 
     Args:
-        groups: of one step, in any order.
+        groups: of one step, in any order; demonstrations are groups of one.
         step: the step that consumes them.
         eligible: (origin, policy) pairs that are trained.
         rules: staleness and support.
-        scores: what models said of segments beforehand.
+        scores: what models said of segments beforehand (reference, teacher, proximal, predicted, bootstrap).
     """
     members = members_of(groups)
     branches = branches_of(members)

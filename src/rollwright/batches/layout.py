@@ -111,8 +111,8 @@ class StepBatch:
     """(origin, policy) pairs that this batch trains."""
     facts: CreditFacts
     scores: Mapping[str, NDArray[np.float32]] = field(default_factory=lambda: {})
-    """Streams made before the update, by name (reference, teacher, proximal, predicted, and entropy of the proximal
-    policy): (T,), NaN where absent."""
+    """Streams made before the update, by name (reference, teacher, proximal, predicted, and of the proximal policy
+    entropy and sum_squared_probabilities): (T,), NaN where absent."""
     support: Support | None = None
     """None: every token was drawn from the whole vocabulary."""
     routed_experts: NDArray[np.int32] | None = None

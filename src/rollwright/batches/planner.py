@@ -1,9 +1,10 @@
 """From whole groups to a step's batch: rows, streams, rewards, credit, and what is withheld.
 
-    groups ─► members ─► rows and streams ─► rewards ─► credit ─► withheld rows, owners, action mask
+    groups ─lay_out─► draft: members, rows, streams, rewards ──(scores of the learner)──► give_credit ─► batch
 
-Credit sees every action token of every branch; a shared segment then takes the mean of its copies. Weights see each
-token once, in the row that owns its segment.
+A draft becomes a batch by its credit, withheld rows, owners and action mask; what the credit reads of the learner is
+added to the draft between the two. Credit sees every action token of every branch; a shared segment then takes the mean
+of its copies. Weights see each token once, in the row that owns its segment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from rollwright.batches.rows import Branch, Place, owners_of, places_of
 from rollwright.batches.rules import BatchRules, SegmentScores
 from rollwright.record import Group, ScoredTrajectory, is_eligible
 
-__all__ = ["plan_step", "with_score"]
+__all__ = ["give_credit", "plan_step", "with_score"]
 
 
 def plan_step(
@@ -36,7 +37,7 @@ def plan_step(
     rules: BatchRules,
     scores: Sequence[SegmentScores] = (),
 ) -> StepBatch:
-    """Lay out the members of whole groups and give each action token its credit.
+    """Lay out the members of whole groups and give each action token its credit, from scores that stand beforehand.
 
     Args:
         groups: of one step, in any order; demonstrations are groups of one.
@@ -49,7 +50,22 @@ def plan_step(
     Returns:
         The batch; equal, bit for bit, whatever the order of `groups`.
     """
-    draft = lay_out(groups, step=step, eligible=eligible, rules=rules, scores=scores)
+    return give_credit(
+        lay_out(groups, step=step, eligible=eligible, rules=rules, scores=scores), objective, rules=rules
+    )
+
+
+def give_credit(draft: StepBatch, objective: Objective, *, rules: BatchRules) -> StepBatch:
+    """Give each action token its credit, and withhold what the rules say.
+
+    Args:
+        draft: from `lay_out`, with every score that the credit reads.
+        objective: whose credit is made.
+        rules: those that the draft was laid out by.
+
+    Returns:
+        The batch; its scores are those of the draft.
+    """
     credit = objective.credit(credit_inputs(draft, range(len(draft.rows)), draft.acts))
     reasons = [
         _reason(row, draft.members[row.member], credit.untrained.get(index), rules)
@@ -57,7 +73,7 @@ def plan_step(
     ]
     withheld = [None if reason == ZERO_CONTRAST else reason for reason in reasons]
     places = _eligible_places(draft)
-    rows = _owning(draft.rows, owners_of(places, withheld), withheld, _stale_segments(places, step, rules))
+    rows = _owning(draft.rows, owners_of(places, withheld), withheld, _stale_segments(places, draft.step, rules))
     advantages = _shared_mean(_scatter(credit.advantages, draft.acts), places, withheld)
     targets = credit.value_targets
     return replace(
@@ -75,11 +91,11 @@ def with_score(batch: StepBatch, name: str, values: NDArray[np.float32]) -> Step
 
     Args:
         batch: a step's batch of T tokens.
-        name: proximal, reference, teacher, predicted, or entropy of the proximal policy.
+        name: proximal, reference, teacher, predicted, or entropy or sum_squared_probabilities of the proximal policy.
         values: (T,) NaN where nothing was scored.
 
     Returns:
-        A new batch; credit is not made again.
+        A new batch; credit that stands is not made again.
     """
     if values.shape != batch.token_ids.shape:
         raise BatchError(f"stream {name} has shape {values.shape}; the batch has {len(batch.token_ids)} tokens.")

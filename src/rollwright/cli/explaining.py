@@ -67,6 +67,8 @@ def _lines(found: "Explanation") -> Iterator[str]:
     yield ""
     yield from _denominator_lines(found)
     yield f"needs         {', '.join(found.description.needs) or 'nothing beside the current scores'}"
+    if found.description.before_credit:
+        yield f"before credit {', '.join(found.description.before_credit)}"
     if found.unfed is not None:
         yield f"not trainable {found.unfed}: no stage of a run makes that yet"
     for part in found.description.walk():
@@ -127,6 +129,7 @@ def _json_lines(found: "Explanation") -> Iterator[dict[str, object]]:
     yield {
         "objective": found.description.name,
         "needs": list(found.description.needs),
+        "before_credit": list(found.description.before_credit),
         "left_out": list(found.left_out),
         "not_trainable": found.unfed,
     }

@@ -1,19 +1,20 @@
 """The learner: a step's batch in, new weights out, and per token what each update did.
 
     StepBatch ──plan_updates──► UpdatePlan ──cut──► MicroBatch ──chunked scores──► loss of a piece ──► gradient, summed
-        └── frozen streams (proximal, reference) are scored before the first update and stay
+        └── frozen streams (proximal, reference) are scored before the first update, or before credit, and stay
 
 Blocking by design: the runtime calls it in a thread of its own. It holds no clock and draws nothing at random.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -39,7 +40,8 @@ from rollwright.learner.models import Precision
 from rollwright.learner.optimizer import Optimizer, OptimizerSettings, make_optimizer
 from rollwright.learner.outcome import CompletedUpdate, StepOutcome, StreamScores, TokenLedger, UpdateFacts
 from rollwright.learner.ranks import own_share, sum_gradients
-from rollwright.learner.shares import Shares, shares_of
+from rollwright.learner.scoring import MEASURES, Measure, score_streams
+from rollwright.learner.shares import shares_of
 from rollwright.learner.state import (
     LearnerCounters,
     LearnerState,
@@ -181,15 +183,34 @@ class CausalLearner:
 
     def score(self, batch: StepBatch) -> StreamScores:
         """Score the trained tokens of a batch under the weights as they stand; changes nothing."""
-        shares = [Shares(trained=own_share(plan), quiet=replace(plan, rows=())) for plan in self._bare_plans(batch)]
-        return self._score(self.scorer, batch, shares)
+        found = score_streams(
+            self.scorer, self._whole_plans(batch), ("logprobs", "entropy"), token_budget=self.settings.token_budget
+        )
+        return StreamScores(logprobs=found["logprobs"], entropy=found["entropy"])
+
+    def score_before_credit(self, draft: StepBatch, objective: Objective) -> StepBatch:
+        """The draft with the streams that the objective's credit reads, under the weights as they stand.
+
+        Args:
+            draft: a batch that is laid out and has no credit.
+            objective: its `before_credit` says which streams; those that the draft has stay.
+
+        Returns:
+            The draft itself where nothing is missing, else with a score of every token that credit sees. The updates
+            of the step take these proximal and reference scores as theirs.
+        """
+        if not objective.before_credit - draft.scores.keys():
+            return draft
+        self._refuse_unmet_needs(draft, objective)
+        acting = self._whole_plans(replace(draft, action_mask=draft.acts))
+        return self._with_streams(draft, acting, objective.before_credit)
 
     def _refuse_unmet_needs(self, batch: StepBatch, objective: Objective) -> None:
         if "values" in objective.needs:
             raise LearnerError(f"{objective.name} needs values; this learner trains a policy and has no critic.")
         if "teacher" in objective.needs and "teacher" not in batch.scores:
             raise LearnerError(f"{objective.name} needs teacher scores; the batch has none. Add them with with_score.")
-        if "reference" in objective.needs and "reference" not in batch.scores and self.reference is None:
+        if "reference" in objective.reads and "reference" not in batch.scores and self.reference is None:
             raise LearnerError(
                 f"{objective.name} needs reference scores; call freeze_reference while the reference's weights stand, "
                 "or add the scores with with_score."
@@ -208,20 +229,24 @@ class CausalLearner:
             own |= objective.needs & {"proximal"}
         if objective.stages:
             own |= objective.needs & {"entropy"}
-        batch = self._with_scores_of(self.scorer, batch, objective, own)
-        if self.reference is not None:
-            batch = self._with_scores_of(self.reference, batch, objective, {"reference"} & objective.needs)
-        return batch
-
-    def _with_scores_of(self, scorer: Scorer, batch: StepBatch, objective: Objective, names: set[str]) -> StepBatch:
-        """The batch with a model's log-probabilities, or its entropies, under those of these names that it lacks."""
-        if not (names := names - batch.scores.keys()):
+        names = own | (objective.needs & {"reference"})
+        if not names - batch.scores.keys():
             return batch
         # Cut as the updates will be: the first update then has a ratio of 1 to the last bit.
         shares = [shares_of(plan, objective) for plan in self._bare_plans(batch)]
-        found = self._score(scorer, batch, shares)
-        for name in sorted(names):
-            batch = with_score(batch, name, found.entropy if name == "entropy" else found.logprobs)
+        return self._with_streams(batch, [part for one in shares for part in (one.trained, one.quiet)], names)
+
+    def _with_streams(self, batch: StepBatch, plans: Sequence[UpdatePlan], names: Collection[str]) -> StepBatch:
+        """The batch with those of these streams that it lacks, each scored once over the rows of the plans."""
+        missing = set(names) - batch.scores.keys()
+        of_reference = missing & {"reference"}
+        for scorer, wanted in ((self.scorer, missing - of_reference), (self.reference, of_reference)):
+            if scorer is None or not wanted:
+                continue
+            measures: set[Measure] = {MEASURES[name] for name in wanted}
+            found = score_streams(scorer, plans, measures, token_budget=self.settings.token_budget)
+            for name in sorted(wanted):
+                batch = with_score(batch, name, found[MEASURES[name]])
         return batch
 
     def _bare_plans(self, batch: StepBatch) -> list[UpdatePlan]:
@@ -232,15 +257,9 @@ class CausalLearner:
             for rows in parts
         ]
 
-    def _score(self, scorer: Scorer, batch: StepBatch, shares: Sequence[Shares]) -> StreamScores:
-        ledger = TokenLedger(len(batch.token_ids))
-        with deterministic(self.device), torch.no_grad():
-            for share in shares:
-                for micro in (*self._cut(share.trained), *self._cut(share.quiet)):
-                    places = micro.action_mask.nonzero().squeeze(1)
-                    ledger.put_scores(micro.token_index[places], scorer.score(micro, places))
-        ledger.merge(self.device)
-        return ledger.stream_scores()
+    def _whole_plans(self, batch: StepBatch) -> list[UpdatePlan]:
+        """This rank's rows of each update, quiet or not."""
+        return [own_share(plan) for plan in self._bare_plans(batch)]
 
     def _cut(self, plan: UpdatePlan) -> tuple[MicroBatch, ...]:
         return cut(plan, token_budget=self.settings.token_budget, device=self.device)
@@ -267,9 +286,9 @@ class CausalLearner:
         ledger.merge(self.device)
         sum_gradients(tuple(self.optimizer.parameters.values()))
         facts = self._step_weights(plan, ledger)
-        proximal = plan.batch.scores.get("proximal") if "proximal" in objective.needs else None
+        proximal = frozen_proximal(plan.batch, objective)
         outcome = ledger.outcome(plan, facts, proximal)
-        is_bypassing = objective.needs & {"behavior", "proximal"} == {"behavior"}
+        is_bypassing = objective.needs & {"behavior", "proximal"} == frozenset({"behavior"})
         if proximal is None and not is_bypassing and self._makes_one_update:
             return replace(outcome, proximal=outcome.current, current=None)
         return outcome
@@ -334,6 +353,12 @@ def streams_of(micro: MicroBatch, objective: Objective, places: Tensor, scores: 
         entropy=blank.index_copy(0, places, scores.entropy) if "entropy" in objective.needs else None,
         made=micro.made,
     )
+
+
+def frozen_proximal(batch: StepBatch, objective: Objective) -> NDArray[np.float32] | None:
+    """(T,) proximal scores that credit or loss read, NaN where a token is not trained; None: not scored beforehand."""
+    proximal = batch.scores.get("proximal") if "proximal" in objective.reads else None
+    return None if proximal is None else np.where(batch.action_mask, proximal, np.float32(np.nan))
 
 
 def suspects(plan: UpdatePlan, ledger: TokenLedger) -> tuple[str, ...]:

@@ -68,13 +68,20 @@ class Scorer:
         Returns:
             (n,) each, at the temperature of each token; with a gradient where gradients are on.
         """
+        return self.score_states(self.states(micro, places), micro, places)
+
+    def states(self, micro: MicroBatch, places: Tensor) -> Tensor:
+        """(n, h) the hidden states that predict the tokens at `places`; as for `score`."""
         if micro.support is not None:
             raise LearnerError(
                 "the batch was sampled from a truncated distribution (top-p, top-k or min-p); training renormalises "
                 "over the whole vocabulary. Sample with top_p=1, top_k=0, min_p=0, or train on other data."
             )
         rows = pack_rows(micro.token_ids, micro.row_offsets)
-        states = take_states(self._hidden(micro, rows), rows, predictors_of(places))
+        return take_states(self._hidden(micro, rows), rows, predictors_of(places))
+
+    def score_states(self, states: Tensor, micro: MicroBatch, places: Tensor) -> TokenScores:
+        """The same scores from what `states` gave."""
         return score_tokens(
             states, self.head.weight, micro.token_ids[places], micro.temperature[places], self.head.bias
         )

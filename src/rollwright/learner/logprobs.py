@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["TokenScores", "predictors_of", "score_tokens"]
+__all__ = ["TokenScores", "predictors_of", "score_tokens", "squared_masses"]
 
 CHUNK_NUMBERS = 1 << 20
 """Logits made at once: 4 MiB in float32, which a processor's cache still holds in part."""
@@ -59,6 +59,26 @@ def score_tokens(
     """
     logprobs, entropy = _ChunkedScores.apply(hidden, head, bias, targets, temperature)
     return TokenScores(logprobs=logprobs, entropy=entropy)
+
+
+def squared_masses(hidden: Tensor, head: Tensor, temperature: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Σπ² of each distribution over the whole vocabulary, without a gradient.
+
+    Args:
+        hidden: (n, h) of the positions that predict, any float type.
+        head: (V, h) the output embedding.
+        temperature: (n,) above 0; divides the logits.
+        bias: (V,) of the output embedding, or None.
+
+    Returns:
+        (n,) float32, from 1/V for a uniform distribution to 1 for a certain one.
+    """
+    with torch.no_grad():
+        masses = hidden.new_empty(len(hidden), dtype=torch.float32)
+        for part in _parts(len(hidden), len(head)):
+            probs = _logits(hidden[part], head, bias, temperature[part]).softmax(1)
+            masses[part] = probs.square_().sum(1)
+    return masses.clamp_(max=1.0)
 
 
 class _ChunkedScores(torch.autograd.Function):

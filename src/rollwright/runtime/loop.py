@@ -26,7 +26,8 @@ from rollwright.batches import (
     UpdatePlan,
     batch_metrics,
     credit_inputs,
-    plan_step,
+    give_credit,
+    lay_out,
     receipts_of,
     update_metrics,
 )
@@ -270,18 +271,19 @@ class Loop:
 
     def _learn(self, stage: Stage, step: int, collected: Collected) -> _Learned:
         began = time.monotonic()
-        batch = plan_step(
-            collected.groups, step=step, objective=stage.objective, eligible=stage.eligible, rules=stage.rules
-        )
-        outcome = self._parts.learner.train(batch, stage.objective, first_update=self._at.update + 1)
-        if memories_of(stage.objective):
-            advance_memories(stage.objective, credit_inputs(batch, range(len(batch.rows)), batch.acts))
+        learner, objective, rules = self._parts.learner, stage.objective, stage.rules
+        draft = lay_out(collected.groups, step=step, eligible=stage.eligible, rules=rules)
+        batch = give_credit(learner.score_before_credit(draft, objective), objective, rules=rules)
+        if memories_of(objective):
+            # Before the updates, which may move a coefficient inside the credit: they take in what the credit saw.
+            advance_memories(objective, credit_inputs(batch, range(len(batch.rows)), batch.acts))
+        outcome = learner.train(batch, objective, first_update=self._at.update + 1)
         receipts: list[Receipt] = []
         success_at = self._parts.success_threshold
         metrics: list[Metric] = [*batch_metrics(batch, success_at=success_at, now=self._parts.now())]
         for plan, update in outcome:
-            receipts += receipts_of(plan, update, stage.objective)
-            metrics += update_metrics(plan, update, stage.objective, now=self._parts.now())
+            receipts += receipts_of(plan, update, objective)
+            metrics += update_metrics(plan, update, objective, now=self._parts.now())
         return _Learned(
             updates=outcome, receipts=tuple(receipts), metrics=tuple(metrics), seconds=time.monotonic() - began
         )

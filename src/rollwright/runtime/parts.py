@@ -125,6 +125,10 @@ class Collector(Protocol):
 class Learner(Protocol):
     """The learner as the loop sees it; every call blocks and runs in the learner's thread."""
 
+    def score_before_credit(self, draft: StepBatch, objective: Objective) -> StepBatch:
+        """The laid-out batch with the streams that the objective's credit reads; itself where it reads none."""
+        ...
+
     def train(
         self, batch: StepBatch, objective: Objective, *, first_update: int
     ) -> Sequence[tuple[UpdatePlan, UpdateOutcome]]:

@@ -131,7 +131,7 @@ def opd(*, bound: float = 20.0) -> Objective:
         The objective; it needs a teacher's scores.
     """
     objective = score_function("opd", credit=partial(teacher_gap, bound=bound), weights=TokenMean())
-    return _reading(corrected(objective, correction=staleness_ratio), frozenset({"teacher"}))
+    return _taught(corrected(objective, correction=staleness_ratio))
 
 
 def mopd(
@@ -151,7 +151,7 @@ def mopd(
     rule = chosen("weights", weights, undisclosed_by="Nemotron 3 Ultra")
     objective = clipped("mopd", credit=teacher_gap, clip=clip or Clip(), weights=rule)
     masked = corrected(objective, correction=staleness_ratio, keep=MaskedRatio(low=low, high=high))
-    return _reading(masked, frozenset({"teacher"}))
+    return _taught(masked)
 
 
 def mimo(*, max_scale: float | None = None, bounds: SignedBounds | None = None) -> Objective:
@@ -172,6 +172,11 @@ def mimo(*, max_scale: float | None = None, bounds: SignedBounds | None = None) 
         weights=PromptMean(),
         needs=_BEHAVIOR,
     )
+
+
+def _taught(objective: Objective) -> Objective:
+    """The same objective with what a teacher's gap reads: the teacher's scores, and the student's before the update."""
+    return replace(_reading(objective, frozenset({"teacher"})), before_credit=frozenset({"proximal"}))
 
 
 def _reading(objective: Objective, streams: frozenset[str]) -> Objective:

@@ -28,16 +28,20 @@ class StagedLearner:
         self._make = make_learner
         self._learner: CausalLearner = make_learner(model, settings)
 
-    def begin(self, settings: "LearnerSettings", *, needs: frozenset[str]) -> None:
+    def begin(self, settings: "LearnerSettings", *, reads: frozenset[str]) -> None:
         """Begin a stage: a fresh optimizer, and a frozen reference where the objective needs one.
 
         Args:
             settings: of the stage.
-            needs: of its objective.
+            reads: of its objective.
         """
         self._learner = self._make(self._learner.model, settings)
-        if "reference" in needs:
+        if "reference" in reads:
             self._learner.freeze_reference()
+
+    def score_before_credit(self, draft: "StepBatch", objective: "Objective") -> "StepBatch":
+        """The laid-out batch with the streams that the objective's credit reads."""
+        return self._learner.score_before_credit(draft, objective)
 
     def train(
         self, batch: "StepBatch", objective: "Objective", *, first_update: int

@@ -71,7 +71,7 @@ def _stage(stage: StageConfig, parts: StageParts) -> Stage:
         eligible=eligible,
         rules=rules,
         collector=partial(_collector, stage, parts),
-        begin=partial(parts.learner.begin, settings, needs=objective.needs),
+        begin=partial(parts.learner.begin, settings, reads=objective.reads),
         evaluate_every=recipe.evaluation.every if kind == "rl" else 0,
     )
 

@@ -9,6 +9,7 @@ from rollwright.algorithms.denominators import FixedLength, PromptMean, Response
 from rollwright.algorithms.equal_siblings import EqualSiblings
 from rollwright.algorithms.objective import CreditFn, Objective, WeightFn
 from rollwright.algorithms.self_normalized import self_normalizing
+from rollwright.algorithms.trial import streams_before_credit
 from rollwright.algorithms.truncation import exclude_truncated, mask_truncated, penalize_overlong, punish_truncated
 from rollwright.recipes.build.objective.correction import build_correction, build_ratio
 from rollwright.recipes.build.objective.credit import build_credit, streams_of_credit
@@ -53,9 +54,10 @@ def compose(config: ObjectiveConfig, sizes: Sizes) -> Objective:
     correction = build_correction(config.correction)
     kl_coefficient = build_kl_coefficient(config, num_rows=sizes.num_rows)
     terms = build_regularizers(config, weights, kl_coefficient)
+    credit = build_credit(config, kl_coefficient)
     objective = Objective(
         name=config.kind,
-        credit=build_credit(config, kl_coefficient),
+        credit=credit,
         ratio=ratio.make,
         keep=correction.keep,
         correction=correction.correction,
@@ -66,6 +68,7 @@ def compose(config: ObjectiveConfig, sizes: Sizes) -> Objective:
         component="nll" if config.surrogate.kind == "log_likelihood" else "policy_gradient",
         stages=loss.stages,
         acts_without_advantage=loss.acts_without_advantage,
+        before_credit=streams_before_credit(credit),
     )
     return objective if config.self_normalize == "none" else self_normalizing(objective, over=config.self_normalize)
 
@@ -77,10 +80,7 @@ def refuse_untrainable(config: ObjectiveConfig, rollout: RolloutConfig) -> None:
         RecipeError: where the composition reads what no stage of a run makes yet.
         ObjectiveError: where it means nothing, or lacks a constant that its source does not give.
     """
-    missing = UNFED.get(config.credit.kind)
-    if missing is None and config.kl_place != "loss" and config.kl_coefficient > 0:
-        missing = "reference scores before credit"
-    if missing is not None:
+    if (missing := UNFED.get(config.credit.kind)) is not None:
         raise RecipeError(
             f"objective {config.kind!r} with credit {config.credit.kind!r} reads {missing}, which no stage of a run "
             "makes yet; choose another. `rollwright recipe explain` shows what it computes."

@@ -92,23 +92,23 @@ def build_credit(config: ObjectiveConfig, kl_coefficient: float | Controller) ->
     if config.normalize_by_source:
         credit = partial(normalize_by_source, credit=credit)
     if config.kl_place != "loss" and config.kl_coefficient > 0:
+        # In bypass mode the policy before the update is the one that sampled.
+        scored_by = "behavior" if config.ratio == "bypass" else "proximal"
         credit = partial(
-            kl_in_reward, credit=credit, coefficient=kl_coefficient, place=config.kl_place, scored_by="behavior"
+            kl_in_reward, credit=credit, coefficient=kl_coefficient, place=config.kl_place, scored_by=scored_by
         )
     return credit
 
 
 def streams_of_credit(config: kinds.CreditConfig) -> frozenset[str]:
-    """The streams that an estimator reads beside rewards and groups, as an objective's `needs` names them."""
+    """What an estimator reads of a critic, a teacher or the engine, as an objective's `needs` names it."""
     match config:
         case kinds.GaeConfig() | kinds.TurnGaeConfig() | kinds.CompactionConfig():
             return frozenset({"values"})
         case kinds.VTraceConfig():
-            return frozenset({"values", "proximal", "behavior"})
+            return frozenset({"values", "behavior"})
         case kinds.TeacherGapConfig() | kinds.TaskPlusTeacherConfig():
-            return frozenset({"teacher", "proximal"})
-        case kinds.SelfTeacherConfig() | kinds.SurprisesConfig():
-            return frozenset({"proximal"})
+            return frozenset({"teacher"})
         case _:
             return frozenset()
 

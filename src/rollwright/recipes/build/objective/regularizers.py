@@ -43,11 +43,9 @@ def build_regularizers(config: ObjectiveConfig, weights: WeightFn, kl_coefficien
     """
     terms: list[Regularizer] = []
     needs: set[str] = set()
-    if config.kl_coefficient > 0:
-        needs.add("reference")
-        if config.kl_place == "loss":
-            terms.append(_kl(config, weights, kl_coefficient))
-            needs |= _read_by_kl(config)
+    if config.kl_coefficient > 0 and config.kl_place == "loss":
+        terms.append(_kl(config, weights, kl_coefficient))
+        needs |= {"reference"} | _read_by_kl(config)
     if config.entropy_coefficient > 0 or config.entropy_target is not None:
         terms.append(entropy_regularizer(_entropy_coefficient(config)))
         needs.add("entropy")

@@ -389,13 +389,11 @@ SCALINGS = {
 
 UNFED = {
     "greedy_baseline": "the reward of a greedy attempt at each task",
-    "optimal_token_baseline": "Σπ² of each token",
     "gae": "a critic's values",
     "turn_gae": "a critic's values",
     "v_trace": "a critic's values",
     "compaction": "a critic's values",
     "implicit_process": "scores of an implicit reward model",
-    "level_groups": "entropies before credit",
     "teacher_gap": "a teacher's scores",
     "task_plus_teacher": "a teacher's scores",
     "policy_shift": "scores of a small model before and after its own RL",
