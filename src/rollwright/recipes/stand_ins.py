@@ -56,25 +56,28 @@ def first_choice(field: FieldInfo) -> Node:
 
 def _next(config: Config, make: Callable[[Config], Made], refusal: str) -> tuple[Config, list[str]] | None:
     """The config with one more section filled, if that does away with the refusal; None where nothing does."""
+    other: ObjectiveError | None = None
     for name in type(config).model_fields:
         section = dict(config).get(name)
         if not isinstance(section, BaseModel):
             continue
         for filled in _filled(section):
             candidate = config.model_copy(update={name: section.model_copy(update=dict(filled))})
-            if _does_away_with(candidate, make, refusal):
+            left = _refusal_of(candidate, make)
+            if left is None or (isinstance(left, UndisclosedError) and str(left) != refusal):
                 return candidate, [f"{name}.{key}" for key in filled]
+            other = other if isinstance(left, UndisclosedError) else left
+    if other is not None:  # whatever the constants are, the composition is refused
+        raise other
     return None
 
 
-def _does_away_with(config: Config, make: Callable[[Config], Made], refusal: str) -> bool:
+def _refusal_of(config: Config, make: Callable[[Config], Made]) -> ObjectiveError | None:
     try:
         make(config)
-    except UndisclosedError as error:
-        return str(error) != refusal
-    except ObjectiveError:
-        return False
-    return True
+    except ObjectiveError as error:
+        return error
+    return None
 
 
 def _filled(section: BaseModel) -> Iterator[Mapping[str, float | str]]:

@@ -5,12 +5,21 @@ from functools import partial
 from typing import assert_never
 
 from rollwright.algorithms import check_objective
-from rollwright.algorithms.denominators import FixedLength, PromptMean, ResponseMean, SequenceSum, TokenMean
+from rollwright.algorithms.denominators import (
+    EpisodeMean,
+    FixedLength,
+    PromptMean,
+    ResponseMean,
+    SequenceSum,
+    TokenMean,
+)
 from rollwright.algorithms.equal_siblings import EqualSiblings
 from rollwright.algorithms.objective import CreditFn, Objective, WeightFn
 from rollwright.algorithms.self_normalized import self_normalizing
+from rollwright.algorithms.source_balance import SourceBalance
 from rollwright.algorithms.trial import streams_before_credit
 from rollwright.algorithms.truncation import exclude_truncated, mask_truncated, penalize_overlong, punish_truncated
+from rollwright.batches import source_number
 from rollwright.recipes.build.objective.correction import build_correction, build_ratio
 from rollwright.recipes.build.objective.credit import build_credit, streams_of_credit
 from rollwright.recipes.build.objective.regularizers import build_kl_coefficient, build_regularizers
@@ -89,7 +98,15 @@ def refuse_untrainable(config: ObjectiveConfig, rollout: RolloutConfig) -> None:
 
 
 def build_weights(config: ObjectiveConfig, sizes: Sizes) -> WeightFn:
-    """The denominator."""
+    """The denominator, balanced by source where the configuration asks for it."""
+    base = _denominator(config, sizes)
+    if not config.source_targets:
+        return base
+    targets = {source_number(name): share for name, share in config.source_targets.items()}
+    return SourceBalance(base=base, targets=targets)
+
+
+def _denominator(config: ObjectiveConfig, sizes: Sizes) -> WeightFn:
     counting = config.counting
     match config.denominator:
         case "token_mean":
@@ -102,6 +119,8 @@ def build_weights(config: ObjectiveConfig, sizes: Sizes) -> WeightFn:
             return PromptMean(counting=counting)
         case "prompt_mean_of_tokens":
             return PromptMean(within="token", counting=counting)
+        case "episode_mean":
+            return EpisodeMean(counting=counting)
         case "equal_siblings":
             return EqualSiblings(counting=counting)
         case "fixed_length":

@@ -28,6 +28,7 @@ DenominatorName = Literal[
     "prompt_mean",
     "prompt_mean_of_tokens",
     "equal_siblings",
+    "episode_mean",
 ]
 ScalingName = Literal["none", "group_std", "batch_std", "group_mean"]
 Key = Literal["dispatch", "task", "role", "parent", "state"]
@@ -56,6 +57,8 @@ class Composition(StrictConfig):
     """What a token's weight is divided by (M72 to M76, M17)."""
     fixed_length_tokens: int | None = Field(default=None, ge=1)
     """L of `fixed_length`; left out it is rollout.max_episode_tokens, never the padded width."""
+    source_targets: dict[str, float] = Field(default_factory=dict)
+    """Task source to its share of the objective's mass (M77); empty: what its tokens or rows give it."""
     counting: Literal["structural", "kept"] = "structural"
     """Whether tokens that a correction cuts stay in the denominator (M80)."""
     kl_coefficient: float = Field(default=0.0, ge=0)

@@ -44,8 +44,8 @@ __all__ = [
 
 UpdateRatioName = Literal["token", "sequence_mean", "sequence_token", "sequence_product", "prefix", "prefix_geometric"]
 RatioName = Literal["none", "bypass", "bypass_sequence_product", UpdateRatioName]
-"""none; current/behavior a token, or the whole product of a row; or current/proximal: a token; length-normalised a row, and its token form; the whole
-product of a row; the product up to each token, and its geometric mean."""
+"""none; current/behavior, a token or the whole product of a row; or current/proximal: a token; length-normalised a row,
+and its token form; the whole product of a row; the product up to each token, and its geometric mean."""
 
 Positive = Annotated[float, Field(gt=0)]
 
