@@ -42,9 +42,11 @@ from rollwright.algorithms.likelihood import policy_gradient
 from rollwright.algorithms.masked_ratio import MaskedRatio
 from rollwright.algorithms.mirror_descent import MirrorDescent
 from rollwright.algorithms.optimal_token import optimal_token_baseline
+from rollwright.algorithms.prefix_clip import PrefixClip
+from rollwright.algorithms.prefix_ratios import prefix_mean_ratio, prefix_ratio
 from rollwright.algorithms.self_normalized import SelfNormalized, self_normalizing
 from rollwright.algorithms.sequence_clip import SequenceClip
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio
+from rollwright.algorithms.sequence_ratios import sequence_mean_ratio, sequence_token_ratio
 from rollwright.algorithms.trial import streams_before_credit
 from rollwright.algorithms.truncated_ratio import TruncatedRatio
 from rollwright.algorithms.v_trace import v_trace
@@ -143,6 +145,15 @@ REFUSED = {
         replace(grpo(), surrogate=policy_gradient),
         "(policy_gradient) reads no ratio, so token_ratio is without effect",
     ),
+    "a row surrogate of a token ratio": (gspo(ratio=token_ratio), "takes one ratio a row, but"),
+    "a prefix clip of a token ratio": (
+        replace(grpo(), surrogate=PrefixClip()),
+        "(PrefixClip) takes the ratio up to each token, but the ratio is token_ratio",
+    ),
+    "a narrowing band on a product": (
+        replace(grpo(), surrogate=PrefixClip(power=-0.5), ratio=prefix_ratio),
+        "the band of grpo narrows with the position (power -0.5)",
+    ),
     "a stage around a credit twice": (
         replace(grpo(), credit=partial(mask_truncated, credit=partial(mask_truncated, credit=leave_one_out))),
         "applies mask_truncated 2 times",
@@ -174,6 +185,9 @@ LEGAL = {
     "a row surrogate with a KL in the row's reward": gspo(credit=in_reward("row_rewards"), before_credit=DISTANCE),
     "a KL term": with_kl(grpo(), kl()),
     "a row surrogate that averages": gspo(credit=return_to_go, surrogate=SequenceClip(advantage="mean_over_row")),
+    "a row surrogate of the token form": gspo(ratio=sequence_token_ratio),
+    "a prefix clip": replace(grpo(), surrogate=PrefixClip(), ratio=prefix_ratio),
+    "a narrowing band on a geometric mean": replace(grpo(), surrogate=PrefixClip(power=-0.5), ratio=prefix_mean_ratio),
     "a decoupled correction": corrected(),
     "a truncated correction": corrected(TruncatedRatio(cap=2.0, level="sequence")),
     "a normalised correction": self_normalizing(corrected(keep=MaskedRatio(low=0.5, high=2.0))),

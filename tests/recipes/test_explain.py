@@ -104,6 +104,8 @@ def test_what_no_stage_feeds_is_said():
         ("arithmetic", [], "did you mean arithmetic-tool?"),
         ("absent.toml", [], "no file absent.toml"),
         ("gspo", ["objective.credit=gae"], "takes one advantage a row"),
+        ("gspo", ["objective.ratio=token"], "takes one ratio a row"),
+        ("cispo", ["objective.ratio=bypass", "objective.correction=decoupled"], "staleness would be corrected twice"),
         ("grpo", ["objective.clip_low=1"], "unknown key objective.clip_low"),
         ("grpo", ["objective.surrogate.clip_low=2"], "objective.surrogate.clip_low takes a number above 0 and below 1"),
         ("grpo", ["objective=5"], "objective takes a section of kind"),

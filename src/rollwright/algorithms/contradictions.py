@@ -12,6 +12,8 @@ from rollwright.algorithms.describe import Description, PartDescription
 
 __all__ = ["contradictions_of"]
 
+_PREFIX = "M38"
+"""The method of ratios up to each token."""
 _EXCLUSIVE_RULES = frozenset({"exclude_truncated", "punish_truncated"})
 """Each sets a truncated row's reward, so that the other one is without effect."""
 
@@ -99,10 +101,27 @@ def _in_rows(description: Description) -> Iterator[str]:
     varying, of_rows = _holds(credit, "token_credit"), _holds(surrogate, "row_advantage")
     if of_rows is not None and varying is not None:
         yield row_advantage_conflict(description.name, _short(of_rows), _short(varying))
+    yield from _in_ratio(description.name, surrogate, ratio)
     if _holds(surrogate, "reads_no_ratio") is not None and ratio.method is not None:
         yield (
             f"the surrogate of {description.name} ({_short(surrogate)}) reads no ratio, so {_short(ratio)} is without "
             "effect: take `no_ratio`, or a surrogate of the ratio."
+        )
+
+
+def _in_ratio(objective: str, surrogate: PartDescription, ratio: PartDescription) -> Iterator[str]:
+    """Prefix ratios alone; what is one ratio a row is tried, so that ratios of others are seen too."""
+    if (clip := _holds(surrogate, "takes_prefix_ratio")) is None or ratio.method is None:
+        return
+    if ratio.method != _PREFIX:
+        yield (
+            f"the surrogate of {objective} ({_short(clip)}) takes the ratio up to each token, but the ratio is "
+            f"{_short(ratio)}: its band widens with the position and would say nothing. Take `prefix_ratio`."
+        )
+    elif clip.numbers["power"].startswith("-") and _short(ratio) == "prefix_ratio":
+        yield (
+            f"the band of {objective} narrows with the position (power {clip.numbers['power']}), which is that of the "
+            "geometric mean: take `prefix_mean_ratio`, or a power above 0."
         )
 
 

@@ -33,6 +33,8 @@ __all__ = ["check_objective"]
 _NEEDS = frozenset({"behavior", "proximal", "reference", "teacher", "values", "entropy"})
 _MOVED = 0.05
 """Nats by which the trial policy is moved, at random."""
+_EQUAL = 1e-5
+"""Relative distance of ratios that are equal in float32."""
 
 
 def check_objective(objective: Objective, *, group_size: int) -> None:
@@ -58,7 +60,9 @@ def check_objective(objective: Objective, *, group_size: int) -> None:
     _check_shapes(objective, unchanged.streams)
     _check_stages(objective, unchanged)
     _check_unchanged(objective, unchanged)
-    _check_moved(objective, _Trial.of(objective, inputs, credit, distance=_MOVED), credit, inputs)
+    moved = _Trial.of(objective, inputs, credit, distance=_MOVED)
+    _check_row_ratio(objective, described, moved.streams)
+    _check_moved(objective, moved, credit, inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -169,6 +173,21 @@ def _check_row_advantages(described: Description, credit: Credit, inputs: Credit
         raise ObjectiveError(row_advantage_conflict(described.name, surrogate.name, estimator.name))
 
 
+def _check_row_ratio(objective: Objective, described: Description, streams: TokenStreams) -> None:
+    (surrogate,), (ratio,) = described.of_role("surrogate"), described.of_role("ratio")
+    if all("takes_row_ratio" not in one.facts for one in surrogate.walk()):
+        return
+    clean = clean_streams(streams, objective.needs | {"current"}).streams
+    values = objective.ratio(clean).detach()
+    highest = row_max(values, clean.action_mask, clean.row_offsets)
+    lowest = row_min(values, clean.action_mask, clean.row_offsets)
+    if bool((highest - lowest > _EQUAL * highest.abs()).any()):
+        raise ObjectiveError(
+            f"the surrogate of {objective.name} ({surrogate.name}) takes one ratio a row, but {ratio.name} gives "
+            "tokens of a row different ones: take a ratio of rows, such as sequence_mean_ratio, or a surrogate of tokens."
+        )
+
+
 def _check_shapes(objective: Objective, streams: TokenStreams) -> None:
     clean = clean_streams(streams, objective.needs | {"current"}).streams
     ratio = objective.ratio(clean)
@@ -231,8 +250,9 @@ def _check_moved(objective: Objective, trial: _Trial, credit: Credit, inputs: Cr
     moves = row_sum(gradient.detach().abs(), trial.streams.row_offsets) > 0
     if not objective.acts_without_advantage and bool((has_none & moves).any()):
         raise ObjectiveError(
-            f"{objective.name} has a gradient in rows without any advantage, which a run skips unless the objective "
-            "says `acts_without_advantage=True`."
+            f"{objective.name} has a gradient in rows without any advantage, such as groups without contrast, which a "
+            "run skips unless the objective says `acts_without_advantage=True`; or take a surrogate that weighs by the "
+            "advantage."
         )
 
 

@@ -17,6 +17,8 @@ Fact = Literal[
     "corrects_update",  # correction: weighs by current/behavior, so the size of the update is in it
     "row_advantage",  # surrogate: reads one advantage a row
     "row_ratio",  # ratio: one value a row
+    "takes_row_ratio",  # surrogate: of one ratio a row
+    "takes_prefix_ratio",  # surrogate: of the ratio up to each token
     "kl_in_loss",  # regularizer: a KL to the reference
     "reads_no_ratio",  # surrogate: of the log-probability itself
 ]

@@ -28,6 +28,7 @@ _FAMILY: Final = "surrogates"
 _ROOM: Final = "rollwright.algorithms."
 _MAI: Final = "MAI-Thinking-1"
 _NO_RATIO: Final[frozenset[Fact]] = frozenset({"reads_no_ratio"})
+_ONE_RATIO: Final[frozenset[Fact]] = frozenset({"takes_row_ratio"})
 _ONE_ADVANTAGE: Final = (FactWhen(fact="row_advantage", argument="advantage", value="row"),)
 
 METHODS: tuple[Method, ...] = (
@@ -261,6 +262,7 @@ PARTS: tuple[Part, ...] = (
         role="surrogate",
         method="M53",
         formula="J = min(sA, clip(s, {low}, {high})·A), s one ratio a row",
+        facts=_ONE_RATIO,
         facts_when=_ONE_ADVANTAGE,
     ),
     Part(
@@ -268,6 +270,7 @@ PARTS: tuple[Part, ...] = (
         role="surrogate",
         method="M54",
         formula="J = min(ρA, clip(ρ, exp(−{low}·t^{power}), exp({high}·t^{power}))·A), dual exp({dual}·t^{power})",
+        facts=frozenset({"takes_prefix_ratio"}),
     ),
     Part(
         make=SoftGate,
@@ -311,6 +314,7 @@ PARTS: tuple[Part, ...] = (
         role="surrogate",
         method="M59",
         formula="J = sg(w)·A·c, w = 1 where A ≥ 0, else min(ρ, {cap})",
+        facts=_ONE_RATIO,
     ),
     Part(make=Aipo, role="surrogate", method="M60", formula="J = sg(min(ρ, {cap}))·A·c"),
     Part(
@@ -358,6 +362,7 @@ PARTS: tuple[Part, ...] = (
         method="M66",
         formula="J = sg(exp(λ + k·log ρ − λρ))·A·c, (k, λ) = ({power_positive}, {rate_positive}) where A ≥ 0, else "
         "({power_negative}, {rate_negative})",
+        facts=_ONE_RATIO,
     ),
     Part(
         make=GeometricMeanClip,
