@@ -184,7 +184,7 @@ def _check_row_ratio(objective: Objective, described: Description, streams: Toke
     if bool((highest - lowest > _EQUAL * highest.abs()).any()):
         raise ObjectiveError(
             f"the surrogate of {objective.name} ({surrogate.name}) takes one ratio a row, but {ratio.name} gives "
-            "tokens of a row different ones: take a ratio of rows, such as sequence_mean_ratio, or a surrogate of tokens."
+            "tokens of a row different ones: take a ratio of rows, such as sequence_mean_ratio, or another surrogate."
         )
 
 
