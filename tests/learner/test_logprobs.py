@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rollwright.learner.logprobs import predictors_of, score_tokens
+from rollwright.learner.logprobs import predictors_of, score_tokens, squared_masses
 from tests.cases import case
 
 
@@ -122,3 +122,24 @@ def test_no_tokens_give_empty_scores_on_the_graph():
 
 def test_the_state_before_a_token_scores_it():
     assert predictors_of(torch.tensor([1, 4])).tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("num_tokens", [0, 1, 700])
+def test_squared_masses_equal_the_plain_ones_and_are_made_in_chunks(num_tokens):
+    vocab = 5000
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(num_tokens, 16, generator=generator, requires_grad=True)
+    head, bias = torch.randn(vocab, 16, generator=generator), torch.randn(vocab, generator=generator)
+    temperature = torch.rand(num_tokens, generator=generator) + 0.5
+    with Largest() as largest:
+        masses = squared_masses(hidden, head, temperature, bias)
+    plain_masses = ((hidden @ head.t() + bias) / temperature[:, None]).double().softmax(1).square().sum(1)
+    assert torch.allclose(masses.double(), plain_masses, rtol=1e-5, atol=0)
+    assert not masses.requires_grad
+    assert largest.numbers <= 256 * vocab < max(700, num_tokens) * vocab
+
+
+@pytest.mark.parametrize(("logits", "due"), [([0.0] * 4, 0.25), ([80.0, 0.0, -80.0], 1.0), ([0.0, -math.inf], 1.0)])
+def test_squared_masses_lie_between_uniform_and_certain(logits, due):
+    masses = squared_masses(torch.ones(1, 1), torch.tensor(logits)[:, None], torch.ones(1))
+    assert masses.tolist() == pytest.approx([due])
