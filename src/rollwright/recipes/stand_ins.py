@@ -66,7 +66,8 @@ def _next(config: Config, make: Callable[[Config], Made], refusal: str) -> tuple
             left = _refusal_of(candidate, make)
             if left is None or (isinstance(left, UndisclosedError) and str(left) != refusal):
                 return candidate, [f"{name}.{key}" for key in filled]
-            other = other if isinstance(left, UndisclosedError) else left
+            if other is None and not isinstance(left, UndisclosedError):
+                other = left
     if other is not None:  # whatever the constants are, the composition is refused
         raise other
     return None
