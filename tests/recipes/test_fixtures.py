@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from importlib import resources
 
 import pytest
@@ -33,9 +34,11 @@ def written(tmp_path, content):
     return path
 
 
+MINE = Fixture(id="mine", method="M05", given={"R": [1, 0]}, expect={"A": [0.5, -0.5]}, tolerance=1e-9)
+
+
 def fixture(**changed) -> Fixture:
-    fields = {"id": "mine", "method": "M05", "given": {"R": [1, 0]}, "expect": {"A": [0.5, -0.5]}, "tolerance": 1e-9}
-    return Fixture(**(fields | changed))
+    return replace(MINE, **changed)
 
 
 class TestFiles:
@@ -53,8 +56,7 @@ class TestFiles:
     def test_what_json_cannot_write_is_read_from_words(self, tmp_path):
         words = {"a": ["inf", "-inf", "nan"], "b": {"c": "undefined"}, "d": "infinity", "e": None}
         (one,) = read_fixtures(written(tmp_path, [GOOD | {"expect": words, "tol": 0.5, "note": "so"}]))
-        assert one.expect["a"][:2] == [math.inf, -math.inf]
-        assert math.isnan(one.expect["a"][2])
+        assert str(one.expect["a"]) == "[inf, -inf, nan]"
         assert one.expect["b"] == {"c": None}
         assert one.expect["d"] == "infinity"
         assert one.expect["e"] is None
