@@ -143,7 +143,9 @@ def test_a_stage_sees_clean_streams_and_its_own_is_zero_under_the_mask():
 
 def test_a_stream_of_a_stage_keeps_its_type():
     for dtype in (torch.bool, torch.int64, torch.float32):
-        stage = UpdateStage(name="one", make=lambda piece, _: torch.ones_like(piece.action_mask, dtype=dtype))  # noqa: B023
+        stage = UpdateStage(
+            name="one", make=lambda piece, _, kind=dtype: torch.ones_like(piece.action_mask, dtype=kind)
+        )
         made = make_stages(
             replace(CORRECTED, stages=(stage,)), streams([1.0], behavior=[0.0], proximal=[0.0]), generator()
         )

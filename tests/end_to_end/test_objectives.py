@@ -1,7 +1,7 @@
 """The default recipe under other objectives: one command each, one seed, equal rollouts; what comes out is recorded.
 
 The arms were fixed before any of them ran: each preset with its own defaults, and the constants that its source does
-not give chosen here. Learning rate, warm start, tasks and episodes are those of the recipe. No arm is tuned, so the table
+not give chosen here. Learning rate, warm start, tasks and episodes are the recipe's. No arm is tuned, so the table
 says that each trains, and not which is best.
 """
 
