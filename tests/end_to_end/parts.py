@@ -26,6 +26,19 @@ class Parity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Generous:
+    """Pays 1 for everything: no group has a contrast."""
+
+    name: str = "generous"
+    revision: str = "1"
+    scope: Literal["trajectory"] = "trajectory"
+    deadline_s: float = 10.0
+
+    async def verify(self, submissions: Sequence[Submission]) -> Sequence[Verdict]:
+        return [_verdict(self, s, 1.0) for s in submissions]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
     """Raises on about a third of all texts, and pays by parity otherwise."""
 
@@ -139,6 +152,11 @@ def checking() -> Checking:
 def parity() -> Parity:
     """A verifier."""
     return Parity()
+
+
+def generous() -> Generous:
+    """A verifier."""
+    return Generous()
 
 
 def broken() -> Broken:

@@ -18,7 +18,7 @@ from rollwright.runtime.loop import Loop
 from rollwright.runtime.parts import GroupCounter
 from rollwright.runtime.weights import WeightChannel, WeightShelf
 from tests.runtime.fakes import noon
-from tests.runtime.loops import end, make_world, rl, warm_start
+from tests.runtime.loops import StillLearner, end, make_world, rl, warm_start
 
 
 @pytest.fixture
@@ -93,3 +93,30 @@ def test_a_resumed_run_goes_on_with_what_was_carried(world, tmp_path):
 def test_the_next_stage_begins_with_nothing_carried(world):
     run(world, [warm_start(world, steps=2), with_memory(rl(world, steps=1))])
     assert saved(world, 2) == () and len(saved(world, 3)) == 2
+
+
+class MovingLearner(StillLearner):
+    """Moves no weight, and lets the objective's controllers observe each update."""
+
+    def train(self, batch, objective, *, first_update):
+        done = super().train(batch, objective, first_update=first_update)
+        for controller in controllers_of(objective).values():
+            controller.observe({})
+        return done
+
+
+def raised(inputs, *, credit, coefficient):
+    """Every reward more by the coefficient: a stage whose effect a controller moves."""
+    return credit(replace(inputs, rewards=inputs.rewards + coefficient.value()))
+
+
+def test_a_memory_takes_in_what_the_credit_saw_also_where_the_update_moves_a_coefficient(world):
+    moving = replace(world, learner=MovingLearner(world.log, world.folder))
+    moving = replace(moving, channel=WeightChannel(moving.learner, world.engine, WeightShelf(), world.thread))
+    anneal = LinearAnneal(start=1.0, end=0.0, over=4)
+    credit = partial(raised, credit=RunningBaseline(decay=0.5), coefficient=anneal)
+    stage = replace(rl(moving, steps=1), objective=score_function("raised", credit=credit, weights=TokenMean()))
+    run(moving, [stage])
+    assert anneal.value() == 0.75, "the update has moved it"
+    # Rewards 0 and 1, each more by the 1.0 that stood when credit was made: 0 -> 0.5 -> 1.25.
+    assert list(saved(moving, 1)[1].values()) == [1.25]
