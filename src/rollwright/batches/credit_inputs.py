@@ -47,6 +47,7 @@ def credit_inputs(batch: StepBatch, rows: Sequence[int], mask: NDArray[np.bool_]
         state_index=torch.tensor(facts.state_index[tokens]),
         logprobs={name: _tensor(stream[tokens]) for name, stream in logprobs_of(batch).items()},
         values=values,
+        keys=_keys(batch, rows),
     )
 
 
@@ -75,3 +76,24 @@ def _source_numbers(batch: StepBatch) -> NDArray[np.int64]:
 
 def _tensor(values: NDArray[np.floating]) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
+
+
+def _keys(batch: StepBatch, rows: Sequence[int]) -> Mapping[str, torch.Tensor]:
+    """(R,) what comparison groups may be made of, the same numbers in every batch.
+
+    The role is the actor of the row's leaf. The parent is the call that opened the row's context, or else the
+    trajectory that this one came from; -1 where there is neither, so that all such rows share a parent.
+    """
+    trajectories = [batch.members[batch.rows[row].member].trajectory for row in rows]
+    leaves = [t.segments[batch.rows[row].segments[-1]] for row, t in zip(rows, trajectories, strict=True)]
+    opened = [t.segments[batch.rows[row].segments[0]] for row, t in zip(rows, trajectories, strict=True)]
+    parents = [
+        (s.spawned_by and f"{t.trajectory_id}/{s.spawned_by}") or t.parent_trajectory_id
+        for s, t in zip(opened, trajectories, strict=True)
+    ]
+    numbers = {
+        "task": [seed_of("task", t.task.task_id) for t in trajectories],
+        "role": [seed_of("role", s.actor) for s in leaves],
+        "parent": [-1 if parent is None else seed_of("parent", parent) for parent in parents],
+    }
+    return {name: torch.tensor(of_rows, dtype=torch.int64) for name, of_rows in numbers.items()}
