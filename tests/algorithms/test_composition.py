@@ -1,304 +1,30 @@
-"""Invariants that hold for every preset and for random legal compositions."""
+"""The loss of a composition by hand: what non-finite scores, cut tokens and components of their own do to it."""
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rollwright.algorithms import (
-    Clip,
-    Counting,
-    FixedLength,
-    Keep,
     ObjectiveError,
-    PromptMean,
-    Regularizer,
     ResponseMean,
-    SequenceSum,
     TokenMean,
-    bypassing_proximal,
     center_within_group,
-    clipped,
-    dapo,
-    dr_grpo,
-    exclude_truncated,
     grpo,
     kept_tokens,
     kl_k1,
-    kl_k2,
-    kl_k3,
-    kl_k3_plus,
-    leave_one_out,
     loss_terms,
-    mask_truncated,
     no_correction,
-    punish_truncated,
-    reinforce,
-    rloo,
     score_function,
     staleness_ratio,
-    standardize_within_group,
     supervised,
-    with_regularizer,
 )
-from rollwright.algorithms.flags import NON_FINITE, TOKEN_MASK, ZERO_ADVANTAGE, has_flag, raise_flag
-from tests.algorithms.pieces import Batch, credit_inputs, gradient_of, pack, run, weights_of
+from rollwright.algorithms.flags import NON_FINITE, TOKEN_MASK, has_flag
+from tests.algorithms.battery import whole
+from tests.algorithms.pieces import Batch, credit_inputs, run
+from tests.algorithms.preset_table import with_keep, with_kl
 from tests.algorithms.test_ratio_and_clip import streams
 from tests.cases import case, method_fixture
-
-LOGPROB_STREAMS = ("behavior", "proximal", "current", "reference")
-POISON = (float("nan"), float("inf"), float("-inf"), 1e30)
-
-
-def with_kl(objective, estimate=kl_k3, weights=None):
-    regularizer = Regularizer(component="kl", coefficient=0.1, per_token=estimate, weights=weights or TokenMean())
-    return with_regularizer(objective, regularizer, needs=frozenset({"reference"}))
-
-
-def keep_near(piece):
-    """A keep rule for the tests: drop tokens whose proximal policy moved far from the behavior policy."""
-    is_kept = piece.action_mask & ((staleness_ratio(piece) - 1).abs() <= 0.5)
-    return Keep(keep=is_kept, flags=raise_flag(piece.action_mask & ~is_kept, TOKEN_MASK))
-
-
-def with_keep(objective, counting: Counting = "structural"):
-    return replace(
-        objective,
-        keep=keep_near,
-        correction=staleness_ratio,
-        weights=TokenMean(counting=counting),
-        needs=objective.needs | {"behavior", "proximal"},
-    )
-
-
-PRESETS = {
-    "reinforce": reinforce(baseline=0.5),
-    "rloo": rloo(),
-    "grpo": grpo(),
-    "grpo with kl": with_kl(grpo()),
-    "grpo bypass": bypassing_proximal(grpo()),
-    "dr_grpo": dr_grpo(max_tokens=16),
-    "dapo": dapo(max_tokens=6, buffer_tokens=4),
-    "supervised": supervised(),
-    "corrected": with_keep(grpo()),
-    "corrected, kept": with_keep(grpo(), "kept"),
-}
-presets = pytest.mark.parametrize("objective", PRESETS.values(), ids=PRESETS.keys())
-
-WEIGHTS = [TokenMean(), ResponseMean(), FixedLength(length=7), SequenceSum(), PromptMean(), PromptMean(within="token")]
-CREDITS = [
-    center_within_group,
-    leave_one_out,
-    standardize_within_group,
-    partial(standardize_within_group, ddof=0, eps=0.0),
-]
-STAGES = [punish_truncated, mask_truncated, exclude_truncated, None]
-
-
-@st.composite
-def objectives(draw):
-    """Random legal compositions."""
-    credit, stage = draw(st.sampled_from(CREDITS)), draw(st.sampled_from(STAGES))
-    staged = credit if stage is None else partial(stage, credit=credit)
-    weights = draw(st.sampled_from(WEIGHTS))
-    if draw(st.booleans()):
-        objective = clipped("drawn", credit=staged, clip=Clip(high=draw(st.sampled_from([1.2, 1.28]))), weights=weights)
-        objective = draw(
-            st.sampled_from(
-                [objective, bypassing_proximal(objective), with_keep(objective), with_keep(objective, "kept")]
-            )
-        )
-    else:
-        objective = score_function("drawn", credit=staged, weights=weights)
-    for estimate in draw(st.lists(st.sampled_from([kl_k1, kl_k2, kl_k3, kl_k3_plus]), max_size=1)):
-        objective = with_kl(objective, estimate, draw(st.sampled_from(WEIGHTS)))
-    return objective
-
-
-@st.composite
-def batches(draw, *, unchanged=False, rewards=None):
-    """Up to six rows in up to three groups, with scores of four policies."""
-    num_rows = draw(st.integers(1, 6))
-    lengths = draw(st.lists(st.integers(0, 4), min_size=num_rows, max_size=num_rows))
-    levels = st.sampled_from([0.0, 0.25, 1.0, None]) if rewards is None else rewards
-    inputs = credit_inputs(
-        draw(st.lists(levels, min_size=num_rows, max_size=num_rows)),
-        groups=sorted(draw(st.lists(st.integers(0, 2), min_size=num_rows, max_size=num_rows))),
-        lengths=lengths,
-        truncated=draw(st.lists(st.integers(0, 1), min_size=num_rows, max_size=num_rows)),
-    )
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
-    base = -3.0 * torch.rand(sum(lengths), generator=generator, dtype=torch.float64)
-    moved = {
-        name: base - 0.8 * torch.rand(sum(lengths), generator=generator, dtype=torch.float64)
-        for name in LOGPROB_STREAMS
-    }
-    return Batch(inputs=inputs, logprobs=dict.fromkeys(LOGPROB_STREAMS, base) if unchanged else moved)
-
-
-def whole(objective, batch, **layout):
-    return pack(objective, batch, range(len(batch.lengths)), weights=weights_of(objective, batch), **layout)
-
-
-def check_cuts(objective, batch, cuts, order):
-    """One piece of everything against rows cut, shuffled and padded."""
-    weights = weights_of(objective, batch)
-    loss, gradient = gradient_of(objective, batch, [whole(objective, batch)])
-    rows = list(order)
-    bounds = [0, *sorted(cuts), len(rows)]
-    pieces = [
-        pack(objective, batch, rows[start:end], weights=weights, gaps=place % 3, padding=place * 2)
-        for place, (start, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
-    ]
-    cut_loss, cut_gradient = gradient_of(objective, batch, pieces)
-    assert cut_loss == pytest.approx(loss, abs=1e-9)
-    # Which token has which gradient does not depend on the cut at all.
-    assert torch.equal(cut_gradient, gradient)
-
-
-def check_poison(objective, batch):
-    packed = whole(objective, batch, filler=0.0, padding=2)
-    terms, gradient = run(objective, packed)
-    for poison in POISON:
-        poisoned_terms, poisoned = run(objective, whole(objective, batch, filler=poison, padding=2))
-        assert torch.equal(poisoned, gradient)
-        assert torch.equal(poisoned_terms.loss, terms.loss)
-        for name, term in terms.terms.items():
-            assert torch.equal(poisoned_terms.terms[name], term)
-        assert torch.equal(poisoned_terms.flags, terms.flags)
-        assert torch.equal(poisoned_terms.ratio, terms.ratio)
-
-
-def check_unchanged(objective, batch):
-    terms, _ = run(objective, whole(objective, batch))
-    assert (terms.ratio == 1).all()
-    assert (terms.correction == 1).all()
-    for name, term in terms.terms.items():
-        if name == "kl":
-            assert not term.any()
-
-
-def check_finite_differences(objective, batch):
-    """Central differences in every log-probability, away from the kinks of the clip."""
-    packed = whole(objective, batch)
-    terms, gradient = run(objective, packed)
-    mask = packed.streams.action_mask
-    step = 1e-6
-
-    def loss_at(place, by):
-        current = packed.streams.logprobs["current"].clone()
-        current[place] += by
-        moved = replace(packed.streams, logprobs={**packed.streams.logprobs, "current": current})
-        return float(loss_terms(objective, moved, packed.regularizer_weights).loss)
-
-    bounds = torch.tensor([0.8, 1.2, 1.28], dtype=torch.float64)
-    for place in mask.nonzero().flatten().tolist():
-        if (terms.ratio[place] - bounds).abs().min() < 1e-4:
-            continue
-        slope = (loss_at(place, step) - loss_at(place, -step)) / (2 * step)
-        assert slope == pytest.approx(float(gradient[place]), abs=2e-8, rel=1e-6)
-
-
-@presets
-@given(batch=batches(), data=st.data())
-@settings(max_examples=25)
-def test_loss_and_gradient_do_not_depend_on_cut_order_packing_or_padding(objective, batch, data):
-    num_rows = len(batch.lengths)
-    cuts = data.draw(st.lists(st.integers(0, num_rows), max_size=3))
-    check_cuts(objective, batch, cuts, data.draw(st.permutations(range(num_rows))))
-
-
-@given(objective=objectives(), batch=batches(), data=st.data())
-@settings(max_examples=80)
-def test_random_compositions_do_not_depend_on_the_cut(objective, batch, data):
-    num_rows = len(batch.lengths)
-    cuts = data.draw(st.lists(st.integers(0, num_rows), max_size=3))
-    check_cuts(objective, batch, cuts, data.draw(st.permutations(range(num_rows))))
-
-
-@presets
-@given(batch=batches())
-@settings(max_examples=15)
-def test_what_is_under_a_mask_changes_nothing(objective, batch):
-    check_poison(objective, batch)
-
-
-@given(objective=objectives(), batch=batches())
-@settings(max_examples=60)
-def test_random_compositions_are_safe_from_poison(objective, batch):
-    check_poison(objective, batch)
-
-
-@presets
-@given(batch=batches(unchanged=True))
-@settings(max_examples=15)
-def test_an_unchanged_policy_has_ratio_one_and_no_kl(objective, batch):
-    check_unchanged(objective, batch)
-
-
-@given(objective=objectives(), batch=batches(unchanged=True))
-@settings(max_examples=60)
-def test_an_unchanged_policy_has_ratio_one_under_random_compositions(objective, batch):
-    check_unchanged(objective, batch)
-
-
-@pytest.mark.parametrize(
-    "objective",
-    [objective for name, objective in PRESETS.items() if name not in ("supervised", "reinforce", "dapo")],
-    ids=[name for name in PRESETS if name not in ("supervised", "reinforce", "dapo")],
-)
-@given(batch=batches(rewards=st.just(0.25)))
-@settings(max_examples=15)
-def test_equal_rewards_give_no_policy_gradient(objective, batch):
-    terms, _ = run(objective, whole(objective, batch))
-    assert not terms.terms[objective.component].any()
-    on_actions = terms.flags[whole(objective, batch).streams.action_mask]
-    assert has_flag(on_actions, ZERO_ADVANTAGE).all()
-
-
-@presets
-@given(batch=batches())
-@settings(max_examples=10)
-def test_gradients_are_those_of_finite_differences(objective, batch):
-    # k3+ has the value of k3 and the gradient of k2 on purpose; it is not among the presets.
-    check_finite_differences(objective, batch)
-
-
-@given(batch=batches(), estimate=st.sampled_from([kl_k1, kl_k2, kl_k3]))
-@settings(max_examples=15)
-def test_gradients_of_kl_terms_are_those_of_finite_differences(batch, estimate):
-    check_finite_differences(with_kl(grpo(), estimate), batch)
-
-
-@presets
-@given(batch=batches())
-@settings(max_examples=10)
-def test_float32_scores_give_the_loss_of_float64(objective, batch):
-    # Near a bound of the clip or of the test's keep rule the two may fall on different sides.
-    exact, slopes = run(objective, whole(objective, batch))
-    bounds = torch.tensor([0.5, 0.8, 1.2, 1.28, 1.5], dtype=torch.float64)
-    ratios = torch.cat([exact.ratio, exact.correction, torch.full((1,), 9.0)])
-    if (ratios[:, None] - bounds).abs().min() < 1e-4:
-        return
-    single = replace(batch, logprobs={name: values.float() for name, values in batch.logprobs.items()})
-    found, gradient = run(objective, whole(objective, single))
-    assert found.loss.dtype == torch.float64
-    assert float(found.loss.detach()) == pytest.approx(float(exact.loss.detach()), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient.double(), slopes, rtol=1e-5, atol=1e-5)
-
-
-@presets
-def test_a_piece_without_trained_tokens_is_a_zero_that_can_go_backward(objective):
-    batch = Batch(
-        inputs=credit_inputs([1.0, 0.0], lengths=[0, 0]),
-        logprobs=dict.fromkeys(LOGPROB_STREAMS, torch.zeros(0, dtype=torch.float64)),
-    )
-    terms, gradient = run(objective, whole(objective, batch, padding=3))
-    assert float(terms.loss.detach()) == 0.0
-    assert not gradient.any()
 
 
 def test_a_non_finite_score_is_masked_flagged_and_stays_in_the_denominator():

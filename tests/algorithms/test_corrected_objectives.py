@@ -18,13 +18,8 @@ from rollwright.algorithms.row_rejection import RowRejection
 from rollwright.algorithms.sequence_ratios import sequence_mean_ratio, sequence_product_ratio, sequence_token_ratio
 from rollwright.algorithms.source_balance import SourceBalance
 from rollwright.algorithms.truncated_ratio import TruncatedRatio
-from tests.algorithms.test_composition import (
-    batches,
-    check_cuts,
-    check_finite_differences,
-    check_poison,
-    check_unchanged,
-)
+from tests.algorithms.battery import check_cuts, check_finite_differences, check_poison, check_unchanged
+from tests.algorithms.drawn_batches import batches
 
 BOTH = frozenset({"behavior", "proximal"})
 KEPT = TokenMean(counting="kept")
@@ -51,7 +46,7 @@ CORRECTIONS = {
     "rejected": replace(grpo(), keep=RowRejection(statistic="k3_mean", high=0.05), weights=KEPT, needs=BOTH),
     "off policy": replace(grpo(), keep=OffPolicySequenceMask(delta=0.1), needs=BOTH),
     "off policy, current": replace(grpo(), keep=OffPolicySequenceMask(delta=0.1, of="current"), needs=BOTH),
-    "balanced": replace(grpo(), weights=SourceBalance(base=ResponseMean(), targets={0: 0.7})),
+    "balanced": replace(grpo(), weights=SourceBalance(base=ResponseMean(), targets={0: 0.7, 1: 0.3})),
 }
 ALL = {**WHOLE_ROWS, **OWN_TOKENS, **CORRECTIONS}
 every = pytest.mark.parametrize("objective", ALL.values(), ids=ALL.keys())
@@ -60,7 +55,7 @@ every = pytest.mark.parametrize("objective", ALL.values(), ids=ALL.keys())
 @every
 @given(batch=batches(), data=st.data())
 @settings(max_examples=15)
-def test_how_an_update_is_cut_changes_no_bit_of_the_gradient(objective, batch, data):
+def test_how_an_update_is_cut_changes_nothing(objective, batch, data):
     cuts = data.draw(st.lists(st.integers(0, len(batch.lengths)), max_size=3))
     check_cuts(objective, batch, cuts, data.draw(st.permutations(range(len(batch.lengths)))))
 

@@ -23,7 +23,7 @@ from rollwright.algorithms.diagnostics import Strata, explained_variance, measur
 from rollwright.algorithms.sequence_ratios import sequence_mean_ratio
 from rollwright.algorithms.truncated_ratio import TruncatedRatio
 from tests.algorithms.pieces import credit_inputs
-from tests.algorithms.test_composition import with_kl
+from tests.algorithms.preset_table import with_kl
 from tests.algorithms.test_ratio_and_clip import streams
 from tests.cases import case, method_fixture
 

@@ -20,7 +20,8 @@ from rollwright.algorithms.objective import UpdateStage
 from rollwright.algorithms.self_normalized import SelfNormalized, self_normalizing
 from rollwright.algorithms.stages import made_by, make_stages
 from rollwright.algorithms.truncated_ratio import TruncatedRatio
-from tests.algorithms.test_composition import batches, check_cuts, check_finite_differences, check_poison
+from tests.algorithms.battery import check_cuts, check_finite_differences, check_poison
+from tests.algorithms.drawn_batches import batches
 from tests.algorithms.test_corrections import BOTH, logs, stale
 from tests.algorithms.test_ratio_and_clip import streams
 from tests.cases import method_fixture

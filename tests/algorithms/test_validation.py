@@ -19,16 +19,6 @@ from rollwright.algorithms import (
     token_ratio,
     with_regularizer,
 )
-from tests.algorithms.test_composition import PRESETS, presets
-
-
-@presets
-def test_every_preset_is_legal(objective):
-    check_objective(objective, group_size=4)
-
-
-def test_presets_are_named():
-    assert {"reinforce", "rloo", "grpo", "dr_grpo", "dapo", "supervised"} <= {one.name for one in PRESETS.values()}
 
 
 def test_a_group_of_one_is_refused_where_attempts_are_compared():
