@@ -8,9 +8,9 @@ import torch
 
 from rollwright.algorithms import kl_k3_plus, loss_terms
 from rollwright.algorithms.controllers import controllers_of, memories_of
-from rollwright.algorithms.corrected_kl import kl_k3_corrected
 from rollwright.algorithms.layouts import PaddedBatch, credit_inputs_from_padded, streams_from_padded, to_padded
 from rollwright.algorithms.masking import clean_streams
+from rollwright.algorithms.regularizers.corrected_kl import kl_k3_corrected
 from rollwright.algorithms.rows import row_sum
 from rollwright.algorithms.stages import make_stages
 from tests.algorithms.drawn_batches import ROW_STREAMS, batch_of_rows

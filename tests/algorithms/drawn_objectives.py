@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from rollwright.algorithms import Objective, ObjectiveError, Regularizer, check_objective, no_correction
-from rollwright.algorithms.self_normalized import self_normalizing
+from rollwright.algorithms.corrections.self_normalized import self_normalizing
 from rollwright.algorithms.streams import BEFORE_CREDIT
 from rollwright.algorithms.trial import CREDIT_NEEDS, inputs_for, streams_before_credit, without
 from tests.algorithms.battery import Held

@@ -28,73 +28,42 @@ from rollwright.algorithms import (
     standardize_within_group,
     token_ratio,
 )
-from rollwright.algorithms.adaptive_kl import AdaptiveKl
-from rollwright.algorithms.anchor_state import anchor_state_advantage
-from rollwright.algorithms.annealing import LinearAnneal
-from rollwright.algorithms.binary_drift import BinaryDrift, squared_drift
-from rollwright.algorithms.by_source import normalize_by_source
-from rollwright.algorithms.calls import broadcast_to_calls
-from rollwright.algorithms.cispo import Aipo, Cispo
-from rollwright.algorithms.compaction import compaction_advantage
-from rollwright.algorithms.comparison import compare_within
-from rollwright.algorithms.composite_mask import CompositeMask
-from rollwright.algorithms.corrected_kl import kl_k3_corrected
-from rollwright.algorithms.correction import keep_all
-from rollwright.algorithms.covariance import ClipCov, KlCov, clip_cov_stage, kl_cov_stage
-from rollwright.algorithms.denominators import EpisodeMean
-from rollwright.algorithms.distillation import multi_teacher_gap, policy_shift, task_plus_teacher_gap, teacher_gap
-from rollwright.algorithms.dual_clip import DualClip
-from rollwright.algorithms.earl_gate import EarlGate, earl_gate_stage
-from rollwright.algorithms.effort import effort_budget, effort_length_penalty
-from rollwright.algorithms.entropy_bonus import entropy_bonus
-from rollwright.algorithms.equal_siblings import EqualSiblings
-from rollwright.algorithms.generalized_advantage import LengthAdaptive, generalized_advantage
-from rollwright.algorithms.geometric_clip import GeometricMeanClip
-from rollwright.algorithms.greedy_baseline import subtract_greedy
-from rollwright.algorithms.group_length import group_length_reward
-from rollwright.algorithms.implicit_process import implicit_process_reward
-from rollwright.algorithms.importance_mask import DoubleSidedMask, MaskedImportance
-from rollwright.algorithms.informative import rescale_informative
-from rollwright.algorithms.kl_in_reward import kl_in_reward
-from rollwright.algorithms.length_weighted import length_weighted_baseline
-from rollwright.algorithms.level_groups import learn_from_level_groups
-from rollwright.algorithms.likelihood import log_likelihood, policy_gradient
-from rollwright.algorithms.magic_entropy import MagicEntropy
-from rollwright.algorithms.masked_ratio import MaskedRatio
-from rollwright.algorithms.mass_gate import MassAdaptiveGate
-from rollwright.algorithms.maximum_likelihood import divide_by_mean
-from rollwright.algorithms.mirror_descent import MirrorDescent
-from rollwright.algorithms.off_policy_mask import OffPolicySequenceMask
-from rollwright.algorithms.optimal_token import optimal_token_baseline
-from rollwright.algorithms.outer_clip import AdaptiveUpperBound, OuterClip
-from rollwright.algorithms.pass_at_k import best_minus_second, pass_at_k_credit
-from rollwright.algorithms.pass_rate_penalty import linear_length_penalty, pass_rate_length_penalty
-from rollwright.algorithms.positive_nll import SuccessfulTokenMean, negative_log_likelihood
-from rollwright.algorithms.prefix_clip import PrefixClip
-from rollwright.algorithms.prefix_ratios import prefix_mean_ratio, prefix_ratio
-from rollwright.algorithms.quality import redistribute_by_quality, reject_hacks
-from rollwright.algorithms.quantile_penalty import QuantileGate, gated_quantile_penalty
-from rollwright.algorithms.ratios import bypass_ratio
-from rollwright.algorithms.reward_gates import gate_step_rewards
-from rollwright.algorithms.reward_parts import normalize_parts, weigh_parts
-from rollwright.algorithms.roles import blend_rewards, freeze_roles
-from rollwright.algorithms.row_rejection import RowRejection
-from rollwright.algorithms.running_baseline import RunningBaseline
-from rollwright.algorithms.segment_penalty import penalize_segments
-from rollwright.algorithms.self_distillation import reinforce_surprises, self_teacher_gap
-from rollwright.algorithms.sequence_clip import SequenceClip
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio, sequence_product_ratio, sequence_token_ratio
-from rollwright.algorithms.sequence_weights import Topr, Vespo
-from rollwright.algorithms.signed_bounds import SignedBounds
-from rollwright.algorithms.soft_gate import SoftGate
-from rollwright.algorithms.source_balance import SourceBalance
-from rollwright.algorithms.successes import imitate_successes
-from rollwright.algorithms.tool_cost import charge_tool_calls
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
-from rollwright.algorithms.turn_level import turn_level_advantage
-from rollwright.algorithms.v_trace import v_trace
-from rollwright.algorithms.value_losses import ClippedValueLoss, HuberValueLoss
-from rollwright.algorithms.whitening import (
+from rollwright.algorithms.corrections.composite_mask import CompositeMask
+from rollwright.algorithms.corrections.correction import keep_all
+from rollwright.algorithms.corrections.masked_ratio import MaskedRatio
+from rollwright.algorithms.corrections.off_policy_mask import OffPolicySequenceMask
+from rollwright.algorithms.corrections.row_rejection import RowRejection
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.credit.anchor_state import anchor_state_advantage
+from rollwright.algorithms.credit.by_source import normalize_by_source
+from rollwright.algorithms.credit.calls import broadcast_to_calls
+from rollwright.algorithms.credit.compaction import compaction_advantage
+from rollwright.algorithms.credit.comparison import compare_within
+from rollwright.algorithms.credit.distillation import (
+    multi_teacher_gap,
+    policy_shift,
+    task_plus_teacher_gap,
+    teacher_gap,
+)
+from rollwright.algorithms.credit.generalized_advantage import LengthAdaptive, generalized_advantage
+from rollwright.algorithms.credit.greedy_baseline import subtract_greedy
+from rollwright.algorithms.credit.implicit_process import implicit_process_reward
+from rollwright.algorithms.credit.informative import rescale_informative
+from rollwright.algorithms.credit.kl_in_reward import kl_in_reward
+from rollwright.algorithms.credit.length_weighted import length_weighted_baseline
+from rollwright.algorithms.credit.level_groups import learn_from_level_groups
+from rollwright.algorithms.credit.maximum_likelihood import divide_by_mean
+from rollwright.algorithms.credit.optimal_token import optimal_token_baseline
+from rollwright.algorithms.credit.pass_at_k import best_minus_second, pass_at_k_credit
+from rollwright.algorithms.credit.quality import redistribute_by_quality, reject_hacks
+from rollwright.algorithms.credit.roles import blend_rewards, freeze_roles
+from rollwright.algorithms.credit.running_baseline import RunningBaseline
+from rollwright.algorithms.credit.segment_penalty import penalize_segments
+from rollwright.algorithms.credit.self_distillation import reinforce_surprises, self_teacher_gap
+from rollwright.algorithms.credit.successes import imitate_successes
+from rollwright.algorithms.credit.turn_level import turn_level_advantage
+from rollwright.algorithms.credit.v_trace import v_trace
+from rollwright.algorithms.credit.whitening import (
     center_then_scale_by_batch,
     center_then_whiten_tokens,
     normalize_over_tokens,
@@ -102,6 +71,46 @@ from rollwright.algorithms.whitening import (
     whiten_advantages,
     whiten_over_batch,
 )
+from rollwright.algorithms.denominators.equal_siblings import EqualSiblings
+from rollwright.algorithms.denominators.plain import EpisodeMean
+from rollwright.algorithms.denominators.source_balance import SourceBalance
+from rollwright.algorithms.ratios.prefix_ratios import prefix_mean_ratio, prefix_ratio
+from rollwright.algorithms.ratios.sequence_ratios import (
+    sequence_mean_ratio,
+    sequence_product_ratio,
+    sequence_token_ratio,
+)
+from rollwright.algorithms.ratios.token_ratios import bypass_ratio
+from rollwright.algorithms.regularizers.adaptive_kl import AdaptiveKl
+from rollwright.algorithms.regularizers.annealing import LinearAnneal
+from rollwright.algorithms.regularizers.corrected_kl import kl_k3_corrected
+from rollwright.algorithms.regularizers.effort import effort_budget, effort_length_penalty
+from rollwright.algorithms.regularizers.entropy_bonus import entropy_bonus
+from rollwright.algorithms.regularizers.group_length import group_length_reward
+from rollwright.algorithms.regularizers.magic_entropy import MagicEntropy
+from rollwright.algorithms.regularizers.pass_rate_penalty import linear_length_penalty, pass_rate_length_penalty
+from rollwright.algorithms.regularizers.positive_nll import SuccessfulTokenMean, negative_log_likelihood
+from rollwright.algorithms.regularizers.quantile_penalty import QuantileGate, gated_quantile_penalty
+from rollwright.algorithms.rewards.reward_gates import gate_step_rewards
+from rollwright.algorithms.rewards.reward_parts import normalize_parts, weigh_parts
+from rollwright.algorithms.rewards.tool_cost import charge_tool_calls
+from rollwright.algorithms.surrogates.binary_drift import BinaryDrift, squared_drift
+from rollwright.algorithms.surrogates.cispo import Aipo, Cispo
+from rollwright.algorithms.surrogates.covariance import ClipCov, KlCov, clip_cov_stage, kl_cov_stage
+from rollwright.algorithms.surrogates.dual_clip import DualClip
+from rollwright.algorithms.surrogates.earl_gate import EarlGate, earl_gate_stage
+from rollwright.algorithms.surrogates.geometric_clip import GeometricMeanClip
+from rollwright.algorithms.surrogates.importance_mask import DoubleSidedMask, MaskedImportance
+from rollwright.algorithms.surrogates.likelihood import log_likelihood, policy_gradient
+from rollwright.algorithms.surrogates.mass_gate import MassAdaptiveGate
+from rollwright.algorithms.surrogates.mirror_descent import MirrorDescent
+from rollwright.algorithms.surrogates.outer_clip import AdaptiveUpperBound, OuterClip
+from rollwright.algorithms.surrogates.prefix_clip import PrefixClip
+from rollwright.algorithms.surrogates.sequence_clip import SequenceClip
+from rollwright.algorithms.surrogates.sequence_weights import Topr, Vespo
+from rollwright.algorithms.surrogates.signed_bounds import SignedBounds
+from rollwright.algorithms.surrogates.soft_gate import SoftGate
+from rollwright.algorithms.surrogates.value_losses import ClippedValueLoss, HuberValueLoss
 from tests.algorithms.battery import Held
 from tests.algorithms.drawn_batches import PARTS_OF_REWARD
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rollwright.algorithms import Credit, CreditInputs, LossTerms, Objective, TokenStreams, kept_tokens, loss_terms
-from rollwright.algorithms.groups import ZERO_CONTRAST
+from rollwright.algorithms.credit.groups import ZERO_CONTRAST
 from rollwright.algorithms.stages import make_stages
 
 __all__ = [

@@ -10,10 +10,10 @@ from typing import Literal
 import pytest
 
 from rollwright.algorithms import Keep, Objective, Regularizer, TokenMean, kl_k3, staleness_ratio
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.denominators import PromptMean, ResponseMean
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.generalized_advantage import LengthAdaptive
+from rollwright.algorithms.denominators.plain import PromptMean, ResponseMean
 from rollwright.algorithms.flags import TOKEN_MASK, raise_flag
-from rollwright.algorithms.generalized_advantage import LengthAdaptive
 from rollwright.algorithms.presets import (
     EntropyFollowingClip,
     areal,
@@ -56,7 +56,7 @@ from rollwright.algorithms.presets import (
     vespo,
     with_regularizer,
 )
-from rollwright.algorithms.sequence_clip import SequenceClip
+from rollwright.algorithms.surrogates.sequence_clip import SequenceClip
 from tests.algorithms.battery import Held
 
 __all__ = ["ROWS", "Row", "every_preset", "with_keep", "with_kl"]

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.acceptance import accept_once
-from rollwright.algorithms.candidate_gate import GapGate
+from rollwright.algorithms.staleness.acceptance import accept_once
+from rollwright.algorithms.staleness.candidate_gate import GapGate
 
 
 @given(st.lists(st.sampled_from("abcdef")), st.frozensets(st.sampled_from("abcdef")))

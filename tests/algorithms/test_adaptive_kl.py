@@ -5,7 +5,7 @@ import math
 import pytest
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.adaptive_kl import AdaptiveKl
+from rollwright.algorithms.regularizers.adaptive_kl import AdaptiveKl
 from tests.cases import method_fixture
 
 

@@ -7,11 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollwright.algorithms.anchor_state import anchor_state_advantage, anchor_state_parts
-from rollwright.algorithms.centered import center_within_group
+from rollwright.algorithms.credit.anchor_state import anchor_state_advantage, anchor_state_parts
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.credit.standardized import standardize_within_group
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
-from rollwright.algorithms.standardized import standardize_within_group
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixtures
 

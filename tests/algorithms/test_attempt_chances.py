@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.attempt_chances import (
+from rollwright.algorithms.sampling.attempt_chances import (
     chance_of_any,
     chance_of_contrast,
     expected_groups,

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError, center_within_group
-from rollwright.algorithms.greedy_baseline import subtract_greedy
-from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
-from rollwright.algorithms.informative import informative_scale, rescale_informative
-from rollwright.algorithms.length_weighted import length_weighted_baseline, length_weighted_means
-from rollwright.algorithms.optimal_token import optimal_token_baseline, score_norm_sums
+from rollwright.algorithms.credit.greedy_baseline import subtract_greedy
+from rollwright.algorithms.credit.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.credit.informative import informative_scale, rescale_informative
+from rollwright.algorithms.credit.length_weighted import length_weighted_baseline, length_weighted_means
+from rollwright.algorithms.credit.optimal_token import optimal_token_baseline, score_norm_sums
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError, TokenStreams
-from rollwright.algorithms.batch_shares import replay_share, streaming_share
-from rollwright.algorithms.replay_pool import ReplayPool, StoredRollout
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.sampling.batch_shares import replay_share, streaming_share
+from rollwright.algorithms.sampling.replay_pool import ReplayPool, StoredRollout
 
 
 @given(st.integers(0, 200), st.floats(0, 1), st.integers(0, 50))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError, token_ratio
-from rollwright.algorithms.behavior_support import candidate_set, support_logprobs, tempered_logprobs
+from rollwright.algorithms.corrections.behavior_support import candidate_set, support_logprobs, tempered_logprobs
 from tests.algorithms.test_ratio_and_clip import streams
 from tests.cases import method_fixture
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.bradley_terry import pair_accuracy, preference_chance, preference_loss
+from rollwright.algorithms.rewards.bradley_terry import pair_accuracy, preference_chance, preference_loss
 
 
 @pytest.mark.row("S372")

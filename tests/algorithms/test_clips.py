@@ -7,20 +7,20 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rollwright.algorithms.clipping import Clip
 from rollwright.algorithms.composition import loss_terms
 from rollwright.algorithms.controllers import controllers_of, restore_states, states_of
-from rollwright.algorithms.dual_clip import DualClip
+from rollwright.algorithms.credit.generalized_advantage import generalized_advantage
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.flags import CLIPPED_HIGH, CLIPPED_LOW, DUAL_CLIP, OUTER_CLIP, has_flag
-from rollwright.algorithms.generalized_advantage import generalized_advantage
-from rollwright.algorithms.outer_clip import AdaptiveUpperBound, OuterClip
-from rollwright.algorithms.prefix_clip import PrefixClip
-from rollwright.algorithms.prefix_ratios import prefix_ratio
 from rollwright.algorithms.presets import grpo
-from rollwright.algorithms.ratios import staleness_ratio, token_ratio
-from rollwright.algorithms.sequence_clip import SequenceClip
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio
+from rollwright.algorithms.ratios.prefix_ratios import prefix_ratio
+from rollwright.algorithms.ratios.sequence_ratios import sequence_mean_ratio
+from rollwright.algorithms.ratios.token_ratios import staleness_ratio, token_ratio
+from rollwright.algorithms.surrogates.clipping import Clip
+from rollwright.algorithms.surrogates.dual_clip import DualClip
+from rollwright.algorithms.surrogates.outer_clip import AdaptiveUpperBound, OuterClip
+from rollwright.algorithms.surrogates.prefix_clip import PrefixClip
+from rollwright.algorithms.surrogates.sequence_clip import SequenceClip
 from tests.algorithms.pieces import credit_inputs
 from tests.algorithms.test_ratio_and_clip import clipped_at, streams
 from tests.cases import case, method_fixture

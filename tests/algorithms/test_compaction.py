@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rollwright.algorithms.compaction import compaction_advantage
+from rollwright.algorithms.credit.compaction import compaction_advantage
+from rollwright.algorithms.credit.generalized_advantage import LengthAdaptive, generalized_advantage
+from rollwright.algorithms.credit.groups import UNSCORED
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.generalized_advantage import LengthAdaptive, generalized_advantage
-from rollwright.algorithms.groups import UNSCORED
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

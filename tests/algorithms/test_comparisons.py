@@ -19,16 +19,16 @@ from rollwright.algorithms import (
     score_function,
     standardize_within_group,
 )
-from rollwright.algorithms.by_source import normalize_by_source
-from rollwright.algorithms.calls import broadcast_to_calls, calls_of_rows
-from rollwright.algorithms.comparison import compare_within
-from rollwright.algorithms.equal_siblings import EqualSiblings
-from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.credit.by_source import normalize_by_source
+from rollwright.algorithms.credit.calls import broadcast_to_calls, calls_of_rows
+from rollwright.algorithms.credit.comparison import compare_within
+from rollwright.algorithms.credit.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.credit.pivots import find_pivots
+from rollwright.algorithms.credit.roles import blend_rewards, freeze_roles
+from rollwright.algorithms.credit.successes import REJECTED
+from rollwright.algorithms.denominators.equal_siblings import EqualSiblings
 from rollwright.algorithms.objective import Credit
-from rollwright.algorithms.pivots import find_pivots
-from rollwright.algorithms.roles import blend_rewards, freeze_roles
 from rollwright.algorithms.rows import row_sum
-from rollwright.algorithms.successes import REJECTED
 from tests.algorithms.pieces import Batch, credit_inputs, gradient_of, pack, weights_of
 from tests.cases import method_fixture
 

@@ -33,23 +33,23 @@ from rollwright.algorithms import (
     token_ratio,
     with_regularizer,
 )
-from rollwright.algorithms.binary_drift import BinaryDrift
-from rollwright.algorithms.earl_gate import EarlGate, earl_gate_stage
-from rollwright.algorithms.entropy_bonus import entropy_regularizer
-from rollwright.algorithms.kl_in_reward import kl_in_reward
-from rollwright.algorithms.level_groups import learn_from_level_groups
-from rollwright.algorithms.likelihood import policy_gradient
-from rollwright.algorithms.masked_ratio import MaskedRatio
-from rollwright.algorithms.mirror_descent import MirrorDescent
-from rollwright.algorithms.optimal_token import optimal_token_baseline
-from rollwright.algorithms.prefix_clip import PrefixClip
-from rollwright.algorithms.prefix_ratios import prefix_mean_ratio, prefix_ratio
-from rollwright.algorithms.self_normalized import SelfNormalized, self_normalizing
-from rollwright.algorithms.sequence_clip import SequenceClip
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio, sequence_token_ratio
+from rollwright.algorithms.corrections.masked_ratio import MaskedRatio
+from rollwright.algorithms.corrections.self_normalized import SelfNormalized, self_normalizing
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.credit.kl_in_reward import kl_in_reward
+from rollwright.algorithms.credit.level_groups import learn_from_level_groups
+from rollwright.algorithms.credit.optimal_token import optimal_token_baseline
+from rollwright.algorithms.credit.v_trace import v_trace
+from rollwright.algorithms.ratios.prefix_ratios import prefix_mean_ratio, prefix_ratio
+from rollwright.algorithms.ratios.sequence_ratios import sequence_mean_ratio, sequence_token_ratio
+from rollwright.algorithms.regularizers.entropy_bonus import entropy_regularizer
+from rollwright.algorithms.surrogates.binary_drift import BinaryDrift
+from rollwright.algorithms.surrogates.earl_gate import EarlGate, earl_gate_stage
+from rollwright.algorithms.surrogates.likelihood import policy_gradient
+from rollwright.algorithms.surrogates.mirror_descent import MirrorDescent
+from rollwright.algorithms.surrogates.prefix_clip import PrefixClip
+from rollwright.algorithms.surrogates.sequence_clip import SequenceClip
 from rollwright.algorithms.trial import streams_before_credit
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
-from rollwright.algorithms.v_trace import v_trace
 
 BOTH = frozenset({"proximal", "behavior"})
 DISTANCE = frozenset({"proximal", "reference"})

@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from rollwright.algorithms import Clip, ObjectiveError, TokenMean, grpo, kl_k2, mask_truncated, punish_truncated
-from rollwright.algorithms.adaptive_kl import AdaptiveKl
-from rollwright.algorithms.annealing import LinearAnneal
 from rollwright.algorithms.controllers import (
     advance_memories,
     coefficients_of,
@@ -17,12 +15,14 @@ from rollwright.algorithms.controllers import (
     restore_states,
     states_of,
 )
-from rollwright.algorithms.entropy_bonus import entropy_regularizer
-from rollwright.algorithms.kl_in_reward import kl_in_reward
-from rollwright.algorithms.magic_entropy import MagicEntropy
+from rollwright.algorithms.credit.kl_in_reward import kl_in_reward
+from rollwright.algorithms.credit.return_to_go import return_to_go
+from rollwright.algorithms.credit.running_baseline import RunningBaseline
 from rollwright.algorithms.objective import Regularizer
-from rollwright.algorithms.return_to_go import return_to_go
-from rollwright.algorithms.running_baseline import RunningBaseline
+from rollwright.algorithms.regularizers.adaptive_kl import AdaptiveKl
+from rollwright.algorithms.regularizers.annealing import LinearAnneal
+from rollwright.algorithms.regularizers.entropy_bonus import entropy_regularizer
+from rollwright.algorithms.regularizers.magic_entropy import MagicEntropy
 from tests.algorithms.pieces import credit_inputs
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from rollwright.algorithms import kl_k3, token_ratio
-from rollwright.algorithms.corrected_kl import kl_k3_corrected
-from rollwright.algorithms.full_vocabulary import exact_kl
+from rollwright.algorithms.regularizers.corrected_kl import kl_k3_corrected
+from rollwright.algorithms.regularizers.full_vocabulary import exact_kl
 from tests.algorithms.test_ratio_and_clip import streams
 from tests.cases import method_fixture
 

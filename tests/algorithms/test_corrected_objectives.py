@@ -8,16 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ResponseMean, TokenMean, grpo, score_function, staleness_ratio
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.composite_mask import CompositeMask
-from rollwright.algorithms.denominators import EpisodeMean
-from rollwright.algorithms.masked_ratio import MaskedRatio
-from rollwright.algorithms.off_policy_mask import OffPolicySequenceMask
-from rollwright.algorithms.prefix_ratios import prefix_mean_ratio, prefix_ratio
-from rollwright.algorithms.row_rejection import RowRejection
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio, sequence_product_ratio, sequence_token_ratio
-from rollwright.algorithms.source_balance import SourceBalance
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.corrections.composite_mask import CompositeMask
+from rollwright.algorithms.corrections.masked_ratio import MaskedRatio
+from rollwright.algorithms.corrections.off_policy_mask import OffPolicySequenceMask
+from rollwright.algorithms.corrections.row_rejection import RowRejection
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.denominators.plain import EpisodeMean
+from rollwright.algorithms.denominators.source_balance import SourceBalance
+from rollwright.algorithms.ratios.prefix_ratios import prefix_mean_ratio, prefix_ratio
+from rollwright.algorithms.ratios.sequence_ratios import (
+    sequence_mean_ratio,
+    sequence_product_ratio,
+    sequence_token_ratio,
+)
 from tests.algorithms.battery import check_cuts, check_finite_differences, check_poison, check_unchanged
 from tests.algorithms.drawn_batches import batches
 

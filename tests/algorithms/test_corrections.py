@@ -18,12 +18,12 @@ from rollwright.algorithms import (
     staleness_ratio,
     supervised,
 )
-from rollwright.algorithms.composite_mask import CompositeMask
+from rollwright.algorithms.corrections.composite_mask import CompositeMask
+from rollwright.algorithms.corrections.masked_ratio import MaskedRatio
+from rollwright.algorithms.corrections.off_policy_mask import OffPolicySequenceMask
+from rollwright.algorithms.corrections.row_rejection import RowRejection, RowStatistic
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
 from rollwright.algorithms.flags import SEQUENCE_MASK, TOKEN_MASK, has_flag
-from rollwright.algorithms.masked_ratio import MaskedRatio
-from rollwright.algorithms.off_policy_mask import OffPolicySequenceMask
-from rollwright.algorithms.row_rejection import RowRejection, RowStatistic
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
 from tests.algorithms.pieces import credit_inputs
 from tests.algorithms.test_ratio_and_clip import streams
 from tests.cases import case, method_fixture

@@ -7,9 +7,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.clipping import Clip
-from rollwright.algorithms.covariance import (
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.denominators.plain import TokenMean
+from rollwright.algorithms.errors import ObjectiveError
+from rollwright.algorithms.flags import SELECTED, TOKEN_MASK, has_flag
+from rollwright.algorithms.presets import clipped, grpo
+from rollwright.algorithms.ratios.token_ratios import token_ratio
+from rollwright.algorithms.surrogates.clipping import Clip
+from rollwright.algorithms.surrogates.covariance import (
     ClipCov,
     KlCov,
     clip_cov_stage,
@@ -18,13 +23,8 @@ from rollwright.algorithms.covariance import (
     select_between,
     select_largest,
 )
-from rollwright.algorithms.denominators import TokenMean
-from rollwright.algorithms.earl_gate import EarlGate, earl_gate_stage
-from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.flags import SELECTED, TOKEN_MASK, has_flag
-from rollwright.algorithms.presets import clipped, grpo
-from rollwright.algorithms.ratios import token_ratio
-from rollwright.algorithms.selection import largest_share
+from rollwright.algorithms.surrogates.earl_gate import EarlGate, earl_gate_stage
+from rollwright.algorithms.surrogates.selection import largest_share
 from tests.algorithms.pieces import Batch, credit_inputs, pack, run, weights_of
 from tests.algorithms.test_ratio_and_clip import streams
 from tests.cases import method_fixture

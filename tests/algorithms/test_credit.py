@@ -18,8 +18,8 @@ from rollwright.algorithms import (
     score_function,
     standardize_within_group,
 )
-from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
-from rollwright.algorithms.moved_rewards import move_to_actions
+from rollwright.algorithms.credit.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.credit.moved_rewards import move_to_actions
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import case, method_fixture, method_fixtures
 

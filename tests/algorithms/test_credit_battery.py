@@ -8,22 +8,27 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollwright.algorithms import center_within_group, leave_one_out, return_to_go, standardize_within_group
-from rollwright.algorithms.by_source import normalize_by_source
-from rollwright.algorithms.calls import broadcast_to_calls
+from rollwright.algorithms import (
+    center_within_group,
+    leave_one_out,
+    return_to_go,
+    standardize_within_group,
+)
 from rollwright.algorithms.catalogue.credit_groups import METHODS, PARTS
-from rollwright.algorithms.comparison import compare_within
-from rollwright.algorithms.greedy_baseline import subtract_greedy
-from rollwright.algorithms.groups import UNSCORED, group_statistics
-from rollwright.algorithms.informative import rescale_informative
-from rollwright.algorithms.length_weighted import length_weighted_baseline
-from rollwright.algorithms.maximum_likelihood import divide_by_mean
-from rollwright.algorithms.optimal_token import optimal_token_baseline
-from rollwright.algorithms.pass_at_k import best_minus_second, pass_at_k_credit
-from rollwright.algorithms.roles import blend_rewards, freeze_roles
-from rollwright.algorithms.running_baseline import RunningBaseline
-from rollwright.algorithms.successes import imitate_successes
-from rollwright.algorithms.whitening import (
+from rollwright.algorithms.credit.by_source import normalize_by_source
+from rollwright.algorithms.credit.calls import broadcast_to_calls
+from rollwright.algorithms.credit.comparison import compare_within
+from rollwright.algorithms.credit.greedy_baseline import subtract_greedy
+from rollwright.algorithms.credit.groups import UNSCORED, group_statistics
+from rollwright.algorithms.credit.informative import rescale_informative
+from rollwright.algorithms.credit.length_weighted import length_weighted_baseline
+from rollwright.algorithms.credit.maximum_likelihood import divide_by_mean
+from rollwright.algorithms.credit.optimal_token import optimal_token_baseline
+from rollwright.algorithms.credit.pass_at_k import best_minus_second, pass_at_k_credit
+from rollwright.algorithms.credit.roles import blend_rewards, freeze_roles
+from rollwright.algorithms.credit.running_baseline import RunningBaseline
+from rollwright.algorithms.credit.successes import imitate_successes
+from rollwright.algorithms.credit.whitening import (
     center_then_scale_by_batch,
     center_then_whiten_tokens,
     normalize_over_tokens,

@@ -8,19 +8,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollwright.algorithms.anchor_state import anchor_state_advantage
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.compaction import compaction_advantage
-from rollwright.algorithms.distillation import multi_teacher_gap, policy_shift, task_plus_teacher_gap, teacher_gap
-from rollwright.algorithms.generalized_advantage import LengthAdaptive, generalized_advantage
-from rollwright.algorithms.groups import UNSCORED
-from rollwright.algorithms.implicit_process import implicit_process_reward
-from rollwright.algorithms.level_groups import learn_from_level_groups
-from rollwright.algorithms.quality import redistribute_by_quality, reject_hacks
-from rollwright.algorithms.segment_penalty import penalize_segments
-from rollwright.algorithms.self_distillation import reinforce_surprises, self_teacher_gap
-from rollwright.algorithms.turn_level import turn_level_advantage
-from rollwright.algorithms.v_trace import v_trace
+from rollwright.algorithms.credit.anchor_state import anchor_state_advantage
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.compaction import compaction_advantage
+from rollwright.algorithms.credit.distillation import (
+    multi_teacher_gap,
+    policy_shift,
+    task_plus_teacher_gap,
+    teacher_gap,
+)
+from rollwright.algorithms.credit.generalized_advantage import LengthAdaptive, generalized_advantage
+from rollwright.algorithms.credit.groups import UNSCORED
+from rollwright.algorithms.credit.implicit_process import implicit_process_reward
+from rollwright.algorithms.credit.level_groups import learn_from_level_groups
+from rollwright.algorithms.credit.quality import redistribute_by_quality, reject_hacks
+from rollwright.algorithms.credit.segment_penalty import penalize_segments
+from rollwright.algorithms.credit.self_distillation import reinforce_surprises, self_teacher_gap
+from rollwright.algorithms.credit.turn_level import turn_level_advantage
+from rollwright.algorithms.credit.v_trace import v_trace
 from tests.algorithms.pieces import credit_inputs
 
 CREDITS = {

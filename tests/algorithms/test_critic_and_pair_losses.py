@@ -8,8 +8,8 @@ import torch
 
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.masking import clean_streams
-from rollwright.algorithms.pair_losses import PairLogprobs, dpo_loss, implicit_margins, rpo_loss
-from rollwright.algorithms.value_losses import (
+from rollwright.algorithms.surrogates.pair_losses import PairLogprobs, dpo_loss, implicit_margins, rpo_loss
+from rollwright.algorithms.surrogates.value_losses import (
     ClippedValueLoss,
     HuberValueLoss,
     ValueBins,

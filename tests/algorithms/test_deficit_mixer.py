@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.deficit_mixer import DeficitMixer, shares
+from rollwright.algorithms.sampling.deficit_mixer import DeficitMixer, shares
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5))

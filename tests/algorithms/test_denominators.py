@@ -19,7 +19,7 @@ from rollwright.algorithms import (
     row_lengths,
     supervised,
 )
-from rollwright.algorithms.groups import broadcast_to_tokens
+from rollwright.algorithms.credit.groups import broadcast_to_tokens
 from tests.algorithms.pieces import credit_inputs
 from tests.algorithms.test_ratio_and_clip import streams
 from tests.cases import case, method_fixture

@@ -20,15 +20,15 @@ from rollwright.algorithms import (
     standardize_within_group,
     with_regularizer,
 )
-from rollwright.algorithms.adaptive_kl import AdaptiveKl
-from rollwright.algorithms.cispo import Cispo
+from rollwright.algorithms.corrections.self_normalized import self_normalizing
+from rollwright.algorithms.credit.level_groups import learn_from_level_groups
+from rollwright.algorithms.denominators.source_balance import SourceBalance
 from rollwright.algorithms.describe import describe
-from rollwright.algorithms.level_groups import learn_from_level_groups
-from rollwright.algorithms.outer_clip import AdaptiveUpperBound
-from rollwright.algorithms.self_normalized import self_normalizing
-from rollwright.algorithms.sequence_clip import SequenceClip
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio
-from rollwright.algorithms.source_balance import SourceBalance
+from rollwright.algorithms.ratios.sequence_ratios import sequence_mean_ratio
+from rollwright.algorithms.regularizers.adaptive_kl import AdaptiveKl
+from rollwright.algorithms.surrogates.cispo import Cispo
+from rollwright.algorithms.surrogates.outer_clip import AdaptiveUpperBound
+from rollwright.algorithms.surrogates.sequence_clip import SequenceClip
 
 
 def parts_of(objective):

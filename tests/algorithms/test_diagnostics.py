@@ -19,9 +19,9 @@ from rollwright.algorithms import (
     supervised,
     update_diagnostics,
 )
-from rollwright.algorithms.diagnostics import Strata, explained_variance, measure_tokens, stratified_diagnostics
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.diagnostics.updates import Strata, explained_variance, measure_tokens, stratified_diagnostics
+from rollwright.algorithms.ratios.sequence_ratios import sequence_mean_ratio
 from tests.algorithms.pieces import credit_inputs
 from tests.algorithms.preset_table import with_kl
 from tests.algorithms.test_ratio_and_clip import streams

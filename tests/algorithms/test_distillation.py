@@ -6,18 +6,18 @@ from functools import partial
 import pytest
 import torch
 
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.distillation import (
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.distillation import (
     count_clamped_gaps,
     multi_teacher_gap,
     policy_shift,
     task_plus_teacher_gap,
     teacher_gap,
 )
+from rollwright.algorithms.credit.groups import UNSCORED
+from rollwright.algorithms.credit.truncation import TRUNCATED, mask_truncated
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.full_vocabulary import exact_kl, forward_kl
-from rollwright.algorithms.groups import UNSCORED
-from rollwright.algorithms.truncation import TRUNCATED, mask_truncated
+from rollwright.algorithms.regularizers.full_vocabulary import exact_kl, forward_kl
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

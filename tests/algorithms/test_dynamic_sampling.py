@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.attempt_chances import chance_of_contrast
-from rollwright.algorithms.dynamic_sampling import DynamicBatch, ProposedGroup, groups_to_sample
+from rollwright.algorithms.sampling.attempt_chances import chance_of_contrast
+from rollwright.algorithms.sampling.dynamic_sampling import DynamicBatch, ProposedGroup, groups_to_sample
 from tests.cases import case
 
 NAN = float("nan")

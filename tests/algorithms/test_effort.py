@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from rollwright.algorithms import ObjectiveError, center_within_group, imitate
-from rollwright.algorithms.annealing import LinearAnneal
-from rollwright.algorithms.effort import (
+from rollwright.algorithms.regularizers.annealing import LinearAnneal
+from rollwright.algorithms.regularizers.effort import (
     EFFORT_LEVELS,
     effort_budget,
     effort_length_penalty,

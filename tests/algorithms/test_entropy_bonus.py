@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from rollwright.algorithms import ObjectiveError, TokenMean, check_objective, grpo, loss_terms, with_regularizer
-from rollwright.algorithms.denominators import SequenceSum
-from rollwright.algorithms.entropy_bonus import entropy_bonus, entropy_regularizer
-from rollwright.algorithms.full_vocabulary import entropy_of_logits
+from rollwright.algorithms.denominators.plain import SequenceSum
+from rollwright.algorithms.regularizers.entropy_bonus import entropy_bonus, entropy_regularizer
+from rollwright.algorithms.regularizers.full_vocabulary import entropy_of_logits
 from tests.algorithms.test_ratio_and_clip import streams
 from tests.cases import case
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.full_vocabulary import entropy_of_logits, exact_kl, forward_kl
+from rollwright.algorithms.regularizers.full_vocabulary import entropy_of_logits, exact_kl, forward_kl
 from tests.cases import case, method_fixture
 
 FUNCTIONS = [entropy_of_logits, lambda x: exact_kl(x, OTHER), lambda x: forward_kl(x, OTHER)]

@@ -8,11 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollwright.algorithms.bootstrapping import Truncation
+from rollwright.algorithms.credit.bootstrapping import Truncation
+from rollwright.algorithms.credit.generalized_advantage import LengthAdaptive, generalized_advantage
+from rollwright.algorithms.credit.groups import UNSCORED
+from rollwright.algorithms.credit.return_to_go import return_to_go
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.generalized_advantage import LengthAdaptive, generalized_advantage
-from rollwright.algorithms.groups import UNSCORED
-from rollwright.algorithms.return_to_go import return_to_go
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import case, method_fixture
 

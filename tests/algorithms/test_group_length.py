@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rollwright.algorithms import ObjectiveError, center_within_group, imitate
-from rollwright.algorithms.group_length import (
+from rollwright.algorithms.regularizers.group_length import (
     centered_shortness,
     group_length_reward,
     shortest_of_the_best,

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rollwright.algorithms.credit.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.credit.implicit_process import implicit_process_reward, process_reward_loss, process_rewards
+from rollwright.algorithms.credit.leave_one_out import leave_one_out
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
-from rollwright.algorithms.implicit_process import implicit_process_reward, process_reward_loss, process_rewards
-from rollwright.algorithms.leave_one_out import leave_one_out
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

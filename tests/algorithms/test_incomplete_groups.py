@@ -3,7 +3,7 @@
 import pytest
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.incomplete_groups import fate_of_group
+from rollwright.algorithms.staleness.incomplete_groups import fate_of_group
 
 
 @pytest.mark.parametrize(

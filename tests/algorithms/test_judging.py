@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.judging import both_orders, circular_pairs, circular_scores, judge_reward, num_pairs
+from rollwright.algorithms.rewards.judging import both_orders, circular_pairs, circular_scores, judge_reward, num_pairs
 
 chances = st.floats(0, 1)
 

@@ -16,7 +16,7 @@ from rollwright.algorithms import (
     loss_terms,
     with_regularizer,
 )
-from rollwright.algorithms.kl import is_k3_clamped, k3_of
+from rollwright.algorithms.regularizers.kl import is_k3_clamped, k3_of
 from tests.algorithms.pieces import Batch, credit_inputs, pack, run, weights_of
 from tests.algorithms.test_ratio_and_clip import streams
 from tests.cases import case, method_fixture

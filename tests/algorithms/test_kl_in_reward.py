@@ -7,9 +7,13 @@ from functools import partial
 import pytest
 import torch
 
-from rollwright.algorithms import ObjectiveError, center_within_group, return_to_go
-from rollwright.algorithms.annealing import LinearAnneal
-from rollwright.algorithms.kl_in_reward import kl_in_reward, kl_penalties
+from rollwright.algorithms import (
+    ObjectiveError,
+    center_within_group,
+    return_to_go,
+)
+from rollwright.algorithms.credit.kl_in_reward import kl_in_reward, kl_penalties
+from rollwright.algorithms.regularizers.annealing import LinearAnneal
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

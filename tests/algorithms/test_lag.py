@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.lag import lag_of, row_lag, rows_within, token_lags, tokens_within
-from rollwright.algorithms.version_runs import VersionRun, expand_versions
+from rollwright.algorithms.staleness.lag import lag_of, row_lag, rows_within, token_lags, tokens_within
+from rollwright.algorithms.staleness.version_runs import VersionRun, expand_versions
 
 version_lists = st.lists(st.integers(0, 9), min_size=1, max_size=12)
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from rollwright.algorithms import TokenMean, score_function
-from rollwright.algorithms.centered import center_within_group
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.credit.level_groups import learn_from_level_groups
+from rollwright.algorithms.credit.standardized import standardize_within_group
+from rollwright.algorithms.credit.truncation import TRUNCATED, mask_truncated
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
-from rollwright.algorithms.level_groups import learn_from_level_groups
-from rollwright.algorithms.standardized import standardize_within_group
-from rollwright.algorithms.truncation import TRUNCATED, mask_truncated
 from tests.algorithms.pieces import Batch, credit_inputs, gradient_of, pack, weights_of
 from tests.cases import method_fixtures
 

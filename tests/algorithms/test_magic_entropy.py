@@ -5,7 +5,7 @@ import math
 import pytest
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.magic_entropy import MagicEntropy
+from rollwright.algorithms.regularizers.magic_entropy import MagicEntropy
 from tests.cases import method_fixture
 
 

@@ -10,9 +10,9 @@ import pytest
 
 import rollwright
 from rollwright.algorithms.catalogue.metrics import METRICS, metric_named
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.diagnostics.token_values import STRATIFIED
 from rollwright.algorithms.presets import grpo
-from rollwright.algorithms.token_values import STRATIFIED
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
 from rollwright.batches import BatchRules, batch_metrics, plan_step, plan_updates, update_metrics, with_score
 from rollwright.batches.strata import strata_of
 from rollwright.evaluation.measures import measure

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.moments import Moments, moments_of, scale, whiten
+from rollwright.algorithms.credit.moments import Moments, moments_of, scale, whiten
 from tests.cases import case
 
 

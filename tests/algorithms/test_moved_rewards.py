@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.moved_rewards import move_to_actions
+from rollwright.algorithms.credit.moved_rewards import move_to_actions
 from rollwright.algorithms.scans import running_sums
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rollwright.algorithms import ObjectiveError, center_within_group, imitate
-from rollwright.algorithms.pass_rate_penalty import (
+from rollwright.algorithms.regularizers.pass_rate_penalty import (
     linear_length_penalty,
     linear_penalties,
     pass_rate_length_penalty,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.pass_rates import (
+from rollwright.algorithms.sampling.pass_rates import (
     attempts_after_probe,
     gaussian_weights,
     low_likelihood_weights,

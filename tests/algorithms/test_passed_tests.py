@@ -3,7 +3,7 @@
 import pytest
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.passed_tests import all_tests_passed, repository_reward, share_of_tests
+from rollwright.algorithms.rewards.passed_tests import all_tests_passed, repository_reward, share_of_tests
 
 
 def test_all_or_nothing_and_a_share():

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.pivot_temperature import (
+from rollwright.algorithms.sampling.pivot_temperature import (
     PivotSettings,
     PivotTemperatures,
     TaskCounts,
     discount_counts,
     temperature_of_rate,
 )
-from rollwright.algorithms.ramps import geometric_ramp, linear_ramp
+from rollwright.algorithms.sampling.ramps import geometric_ramp, linear_ramp
 
 
 @given(st.floats(0.01, 0.99), st.floats(1.01, 4), st.lists(st.floats(0, 1), min_size=2, max_size=6))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rollwright.algorithms import ObjectiveError, check_objective, grpo, row_lengths, with_regularizer
-from rollwright.algorithms.positive_nll import SuccessfulTokenMean, positive_nll
+from rollwright.algorithms.regularizers.positive_nll import SuccessfulTokenMean, positive_nll
 from tests.algorithms.pieces import Batch, credit_inputs, gradient_of, pack, run, weights_of
 from tests.cases import method_fixture
 

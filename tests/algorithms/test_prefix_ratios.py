@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollwright.algorithms.prefix_ratios import prefix_band, prefix_log_ratio, prefix_mean_ratio, prefix_ratio
-from rollwright.algorithms.prefix_sums import action_places, prefix_sums
-from rollwright.algorithms.sequence_ratios import sequence_product_ratio
+from rollwright.algorithms.ratios.prefix_ratios import prefix_band, prefix_log_ratio, prefix_mean_ratio, prefix_ratio
+from rollwright.algorithms.ratios.prefix_sums import action_places, prefix_sums
+from rollwright.algorithms.ratios.sequence_ratios import sequence_product_ratio
 from tests.algorithms.test_sequence_ratios import piece_of, slopes
 from tests.cases import method_fixtures
 

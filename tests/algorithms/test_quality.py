@@ -8,10 +8,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollwright.algorithms.centered import center_within_group
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.credit.quality import (
+    redistribute_by_quality,
+    reject_hacks,
+    rewards_without_hacks,
+    rubric_reward,
+)
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
-from rollwright.algorithms.quality import redistribute_by_quality, reject_hacks, rewards_without_hacks, rubric_reward
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture, method_fixtures
 

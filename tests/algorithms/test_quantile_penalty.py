@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError, imitate
-from rollwright.algorithms.quantile_penalty import (
+from rollwright.algorithms.regularizers.quantile_penalty import (
     QuantileGate,
     gated_quantile_penalty,
     passing_length,

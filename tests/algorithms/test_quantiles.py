@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.groups import places_of
-from rollwright.algorithms.quantiles import quantiles_within
+from rollwright.algorithms.credit.groups import places_of
+from rollwright.algorithms.regularizers.quantiles import quantiles_within
 
 rows = st.lists(
     st.tuples(st.integers(-50, 50), st.integers(0, 3), st.booleans()),

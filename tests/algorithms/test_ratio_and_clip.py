@@ -17,7 +17,7 @@ from rollwright.algorithms import (
     update_diagnostics,
 )
 from rollwright.algorithms.flags import CLIPPED_HIGH, CLIPPED_LOW, has_flag
-from rollwright.algorithms.ratios import clamped_exp
+from rollwright.algorithms.ratios.token_ratios import clamped_exp
 from tests.algorithms.pieces import Batch, credit_inputs, pack, run, weights_of
 from tests.cases import case, method_fixture
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.full_vocabulary import exact_kl
-from rollwright.algorithms.reference_reset import ReferenceSync, cleared_moments, mix_reference
+from rollwright.algorithms.regularizers.full_vocabulary import exact_kl
+from rollwright.algorithms.regularizers.reference_reset import ReferenceSync, cleared_moments, mix_reference
 from tests.cases import method_fixture
 
 

@@ -6,7 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError, standardize_within_group
-from rollwright.algorithms.resample_on_correct import inverse_penalty_chances, resample_on_correct, trace_penalty
+from rollwright.algorithms.sampling.resample_on_correct import (
+    inverse_penalty_chances,
+    resample_on_correct,
+    trace_penalty,
+)
 from tests.algorithms.pieces import credit_inputs
 
 

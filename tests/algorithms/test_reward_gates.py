@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rollwright.algorithms import ObjectiveError, return_to_go
-from rollwright.algorithms.reward_gates import (
+from rollwright.algorithms.rewards.reward_gates import (
     accumulate_when_open,
     essential_first,
     gate_step_rewards,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError, center_within_group, exclude_truncated, standardize_within_group
-from rollwright.algorithms.reward_parts import normalize_parts, weigh_parts
+from rollwright.algorithms.rewards.reward_parts import normalize_parts, weigh_parts
 from tests.algorithms.pieces import credit_inputs
 
 NAN = float("nan")

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.groups import UNSCORED
+from rollwright.algorithms.credit.groups import UNSCORED
+from rollwright.algorithms.credit.running_baseline import RunningBaseline
 from rollwright.algorithms.objective import Memory
-from rollwright.algorithms.running_baseline import RunningBaseline
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

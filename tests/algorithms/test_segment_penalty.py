@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollwright.algorithms.centered import center_within_group
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.segment_penalty import SegmentFactors, penalize_segments, segment_factors
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.segment_penalty import SegmentFactors, penalize_segments, segment_factors
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

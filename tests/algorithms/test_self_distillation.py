@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 import torch
 
-from rollwright.algorithms.centered import center_within_group
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.groups import UNSCORED
+from rollwright.algorithms.credit.self_distillation import reinforce_surprises, self_teacher_gap, surprises
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.groups import UNSCORED
-from rollwright.algorithms.self_distillation import reinforce_surprises, self_teacher_gap, surprises
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

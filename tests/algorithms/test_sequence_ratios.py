@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ResponseMean, TokenStreams, clean_streams
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio, sequence_product_ratio, sequence_token_ratio
+from rollwright.algorithms.ratios.sequence_ratios import (
+    sequence_mean_ratio,
+    sequence_product_ratio,
+    sequence_token_ratio,
+)
 from tests.cases import case, method_fixtures
 
 RATIOS = [sequence_product_ratio, sequence_mean_ratio, sequence_token_ratio]

@@ -17,8 +17,8 @@ from rollwright.algorithms import (
     TokenMean,
     row_lengths,
 )
-from rollwright.algorithms.denominators import EpisodeMean
-from rollwright.algorithms.source_balance import SourceBalance, source_masses
+from rollwright.algorithms.denominators.plain import EpisodeMean
+from rollwright.algorithms.denominators.source_balance import SourceBalance, source_masses
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

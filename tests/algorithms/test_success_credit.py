@@ -18,10 +18,10 @@ from rollwright.algorithms import (
     return_to_go,
     supervised,
 )
-from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
-from rollwright.algorithms.maximum_likelihood import divide_by_mean
-from rollwright.algorithms.pass_at_k import best_minus_second, pass_at_k_credit, pass_at_k_scores
-from rollwright.algorithms.successes import REJECTED, condition_on_success, imitate_successes
+from rollwright.algorithms.credit.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.credit.maximum_likelihood import divide_by_mean
+from rollwright.algorithms.credit.pass_at_k import best_minus_second, pass_at_k_credit, pass_at_k_scores
+from rollwright.algorithms.credit.successes import REJECTED, condition_on_success, imitate_successes
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

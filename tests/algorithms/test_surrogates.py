@@ -6,31 +6,35 @@ from functools import partial
 import pytest
 import torch
 
-from rollwright.algorithms.binary_drift import BinaryDrift
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.cispo import Aipo, Cispo
-from rollwright.algorithms.clipping import Clip
 from rollwright.algorithms.composition import loss_terms
-from rollwright.algorithms.correction import keep_all, no_correction
-from rollwright.algorithms.covariance import ClipCov, KlCov, clip_cov_stage, kl_cov_stage
-from rollwright.algorithms.denominators import ResponseMean
-from rollwright.algorithms.dual_clip import DualClip
-from rollwright.algorithms.earl_gate import EarlGate, earl_gate_stage
-from rollwright.algorithms.geometric_clip import GeometricMeanClip
-from rollwright.algorithms.importance_mask import DoubleSidedMask, MaskedImportance
-from rollwright.algorithms.likelihood import policy_gradient
-from rollwright.algorithms.mass_gate import MassAdaptiveGate
-from rollwright.algorithms.mirror_descent import MirrorDescent
+from rollwright.algorithms.corrections.correction import keep_all, no_correction
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.denominators.plain import ResponseMean
 from rollwright.algorithms.objective import Objective, RatioFn, SurrogateFn, UpdateStage
-from rollwright.algorithms.outer_clip import OuterClip
-from rollwright.algorithms.prefix_clip import PrefixClip
-from rollwright.algorithms.prefix_ratios import prefix_mean_ratio, prefix_ratio
-from rollwright.algorithms.ratios import bypass_ratio, no_ratio, token_ratio
-from rollwright.algorithms.sequence_clip import SequenceClip
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio, sequence_product_ratio, sequence_token_ratio
-from rollwright.algorithms.sequence_weights import Topr, Vespo
-from rollwright.algorithms.signed_bounds import SignedBounds
-from rollwright.algorithms.soft_gate import SoftGate
+from rollwright.algorithms.ratios.prefix_ratios import prefix_mean_ratio, prefix_ratio
+from rollwright.algorithms.ratios.sequence_ratios import (
+    sequence_mean_ratio,
+    sequence_product_ratio,
+    sequence_token_ratio,
+)
+from rollwright.algorithms.ratios.token_ratios import bypass_ratio, no_ratio, token_ratio
+from rollwright.algorithms.surrogates.binary_drift import BinaryDrift
+from rollwright.algorithms.surrogates.cispo import Aipo, Cispo
+from rollwright.algorithms.surrogates.clipping import Clip
+from rollwright.algorithms.surrogates.covariance import ClipCov, KlCov, clip_cov_stage, kl_cov_stage
+from rollwright.algorithms.surrogates.dual_clip import DualClip
+from rollwright.algorithms.surrogates.earl_gate import EarlGate, earl_gate_stage
+from rollwright.algorithms.surrogates.geometric_clip import GeometricMeanClip
+from rollwright.algorithms.surrogates.importance_mask import DoubleSidedMask, MaskedImportance
+from rollwright.algorithms.surrogates.likelihood import policy_gradient
+from rollwright.algorithms.surrogates.mass_gate import MassAdaptiveGate
+from rollwright.algorithms.surrogates.mirror_descent import MirrorDescent
+from rollwright.algorithms.surrogates.outer_clip import OuterClip
+from rollwright.algorithms.surrogates.prefix_clip import PrefixClip
+from rollwright.algorithms.surrogates.sequence_clip import SequenceClip
+from rollwright.algorithms.surrogates.sequence_weights import Topr, Vespo
+from rollwright.algorithms.surrogates.signed_bounds import SignedBounds
+from rollwright.algorithms.surrogates.soft_gate import SoftGate
 from rollwright.recipes.fixtures.adapter import Given
 from rollwright.recipes.fixtures.adapters.surrogates import ADAPTERS
 from rollwright.recipes.fixtures.comparison import differences

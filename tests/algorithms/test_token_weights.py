@@ -6,25 +6,25 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rollwright.algorithms.binary_drift import BinaryDrift, squared_drift
-from rollwright.algorithms.cispo import Aipo, Cispo
-from rollwright.algorithms.clipping import Clip
 from rollwright.algorithms.composition import loss_terms
-from rollwright.algorithms.denominators import TokenMean
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.denominators.plain import TokenMean
 from rollwright.algorithms.flags import CLIPPED_HIGH, CLIPPED_LOW, TOKEN_MASK, has_flag
-from rollwright.algorithms.geometric_clip import GeometricMeanClip
-from rollwright.algorithms.importance_mask import DoubleSidedMask, MaskedImportance
-from rollwright.algorithms.likelihood import policy_gradient
-from rollwright.algorithms.mass_gate import MassAdaptiveGate
-from rollwright.algorithms.mirror_descent import MirrorDescent
 from rollwright.algorithms.objective import Regularizer
 from rollwright.algorithms.presets import bypassing_proximal, grpo, with_regularizer
-from rollwright.algorithms.ratios import no_ratio, token_ratio
-from rollwright.algorithms.sequence_ratios import sequence_product_ratio
-from rollwright.algorithms.sequence_weights import Topr, Vespo
-from rollwright.algorithms.signed_bounds import SideCounts, SignedBounds, count_sides
-from rollwright.algorithms.soft_gate import SoftGate
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.ratios.sequence_ratios import sequence_product_ratio
+from rollwright.algorithms.ratios.token_ratios import no_ratio, token_ratio
+from rollwright.algorithms.surrogates.binary_drift import BinaryDrift, squared_drift
+from rollwright.algorithms.surrogates.cispo import Aipo, Cispo
+from rollwright.algorithms.surrogates.clipping import Clip
+from rollwright.algorithms.surrogates.geometric_clip import GeometricMeanClip
+from rollwright.algorithms.surrogates.importance_mask import DoubleSidedMask, MaskedImportance
+from rollwright.algorithms.surrogates.likelihood import policy_gradient
+from rollwright.algorithms.surrogates.mass_gate import MassAdaptiveGate
+from rollwright.algorithms.surrogates.mirror_descent import MirrorDescent
+from rollwright.algorithms.surrogates.sequence_weights import Topr, Vespo
+from rollwright.algorithms.surrogates.signed_bounds import SideCounts, SignedBounds, count_sides
+from rollwright.algorithms.surrogates.soft_gate import SoftGate
 from tests.algorithms.test_ratio_and_clip import clipped_at, streams
 from tests.cases import case, method_fixture
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError, center_within_group
-from rollwright.algorithms.step_similarity import step_similarities, step_similarity
-from rollwright.algorithms.tool_call_score import CallShape, score_tool_calls
-from rollwright.algorithms.tool_cost import charge_tool_calls, less_tool_cost
+from rollwright.algorithms.rewards.step_similarity import step_similarities, step_similarity
+from rollwright.algorithms.rewards.tool_call_score import CallShape, score_tool_calls
+from rollwright.algorithms.rewards.tool_cost import charge_tool_calls, less_tool_cost
 from tests.algorithms.pieces import credit_inputs
 
 

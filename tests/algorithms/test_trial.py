@@ -8,11 +8,11 @@ import torch
 
 from rollwright.algorithms import center_within_group, leave_one_out
 from rollwright.algorithms.catalogue import PARTS
-from rollwright.algorithms.denominators import FixedLength, PromptMean, ResponseMean, SequenceSum, TokenMean
-from rollwright.algorithms.distillation import multi_teacher_gap
+from rollwright.algorithms.credit.distillation import multi_teacher_gap
+from rollwright.algorithms.denominators.plain import FixedLength, PromptMean, ResponseMean, SequenceSum, TokenMean
 from rollwright.algorithms.example_rows import EXAMPLE_LENGTHS, example_masses
-from rollwright.algorithms.quantile_penalty import QuantileGate
-from rollwright.algorithms.reward_parts import normalize_parts, weigh_parts
+from rollwright.algorithms.regularizers.quantile_penalty import QuantileGate
+from rollwright.algorithms.rewards.reward_parts import normalize_parts, weigh_parts
 from rollwright.algorithms.trial import inputs_for, trial_inputs
 
 CHOSEN = {

@@ -14,8 +14,8 @@ from rollwright.algorithms import (
     penalize_overlong,
     punish_truncated,
 )
-from rollwright.algorithms.groups import UNSCORED
-from rollwright.algorithms.truncation import TRUNCATED
+from rollwright.algorithms.credit.groups import UNSCORED
+from rollwright.algorithms.credit.truncation import TRUNCATED
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import case, method_fixture
 

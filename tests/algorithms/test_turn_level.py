@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rollwright.algorithms.credit.generalized_advantage import generalized_advantage
+from rollwright.algorithms.credit.turn_level import turn_level_advantage
+from rollwright.algorithms.credit.turns import turns_of
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.generalized_advantage import generalized_advantage
-from rollwright.algorithms.turn_level import turn_level_advantage
-from rollwright.algorithms.turns import turns_of
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

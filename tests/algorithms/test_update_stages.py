@@ -15,11 +15,11 @@ from rollwright.algorithms import (
     loss_terms,
     staleness_ratio,
 )
-from rollwright.algorithms.masked_ratio import MaskedRatio
+from rollwright.algorithms.corrections.masked_ratio import MaskedRatio
+from rollwright.algorithms.corrections.self_normalized import SelfNormalized, self_normalizing
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
 from rollwright.algorithms.objective import UpdateStage
-from rollwright.algorithms.self_normalized import SelfNormalized, self_normalizing
 from rollwright.algorithms.stages import made_by, make_stages
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
 from tests.algorithms.battery import check_cuts, check_finite_differences, check_poison
 from tests.algorithms.drawn_batches import batches
 from tests.algorithms.test_corrections import BOTH, logs, stale

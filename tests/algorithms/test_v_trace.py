@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rollwright.algorithms.credit.generalized_advantage import generalized_advantage
+from rollwright.algorithms.credit.v_trace import v_trace
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.generalized_advantage import generalized_advantage
-from rollwright.algorithms.v_trace import v_trace
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

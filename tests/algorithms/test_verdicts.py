@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from rollwright.algorithms.credit.verdicts import verdict_loss, verdict_scores, verdict_weights, weighted_vote
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.verdicts import verdict_loss, verdict_scores, verdict_weights, weighted_vote
 from tests.cases import method_fixture
 
 

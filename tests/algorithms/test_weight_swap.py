@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.weight_swap import swap_effects
+from rollwright.algorithms.staleness.weight_swap import swap_effects
 
 swaps = st.sampled_from(["drain", "continue", "recompute"])
 

@@ -8,10 +8,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollwright.algorithms import ObjectiveError, center_within_group, return_to_go
-from rollwright.algorithms.groups import UNSCORED, ZERO_CONTRAST
-from rollwright.algorithms.presets import grpo, reinforce_plus_plus, reinforce_plus_plus_baseline
-from rollwright.algorithms.whitening import (
+from rollwright.algorithms import (
+    ObjectiveError,
+    center_within_group,
+    return_to_go,
+)
+from rollwright.algorithms.credit.groups import UNSCORED, ZERO_CONTRAST
+from rollwright.algorithms.credit.whitening import (
     center_then_scale_by_batch,
     center_then_whiten_tokens,
     normalize_over_tokens,
@@ -19,6 +22,7 @@ from rollwright.algorithms.whitening import (
     whiten_advantages,
     whiten_over_batch,
 )
+from rollwright.algorithms.presets import grpo, reinforce_plus_plus, reinforce_plus_plus_baseline
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 

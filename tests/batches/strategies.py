@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from rollwright.algorithms.denominators import (
+from rollwright.algorithms.denominators.plain import (
     FixedLength,
     PromptMean,
     ResponseMean,

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from rollwright.algorithms import grpo, rloo
+from rollwright.algorithms.credit.kl_in_reward import kl_in_reward
+from rollwright.algorithms.credit.level_groups import learn_from_level_groups
+from rollwright.algorithms.credit.optimal_token import optimal_token_baseline
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.kl_in_reward import kl_in_reward
-from rollwright.algorithms.level_groups import learn_from_level_groups
-from rollwright.algorithms.optimal_token import optimal_token_baseline
 from rollwright.batches import credit_inputs, give_credit, lay_out, plan_step, with_score
 from tests.batches.episodes import ON_POLICY, POLICY, Forest, chat, episode, group
 

@@ -3,7 +3,7 @@
 from functools import partial
 
 from rollwright.algorithms import center_within_group
-from rollwright.algorithms.comparison import compare_within
+from rollwright.algorithms.credit.comparison import compare_within
 from rollwright.batches import credit_inputs, lay_out
 from tests.batches.episodes import ON_POLICY, Forest, chat, episode, group
 

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.denominators import TokenMean
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.denominators.plain import TokenMean
 from rollwright.algorithms.presets import rloo, score_function
 from rollwright.batches import BatchError, BatchRules, cut, plan_step, plan_updates
 from rollwright.batches.cut import cut_rows

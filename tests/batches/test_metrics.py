@@ -3,9 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rollwright.algorithms import bypassing_proximal, grpo, supervised
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.denominators import TokenMean
+from rollwright.algorithms import (
+    bypassing_proximal,
+    grpo,
+    supervised,
+)
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.denominators.plain import TokenMean
 from rollwright.algorithms.presets import score_function
 from rollwright.batches import BatchRules, batch_metrics, plan_step, plan_updates, update_metrics, with_score
 from rollwright.record import Flag, TokenSpan

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.denominators import TokenMean
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.truncation import exclude_truncated, mask_truncated, punish_truncated
+from rollwright.algorithms.denominators.plain import TokenMean
 from rollwright.algorithms.presets import rloo, score_function, supervised
-from rollwright.algorithms.truncation import exclude_truncated, mask_truncated, punish_truncated
 from rollwright.batches import BatchError, BatchRules, SegmentScores, plan_step, plan_updates, with_score
 from rollwright.record import Sampling, TerminalReason
 from tests.batches.episodes import (

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.denominators import SequenceSum, TokenMean
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.denominators.plain import SequenceSum, TokenMean
 from rollwright.algorithms.objective import Regularizer
 from rollwright.algorithms.presets import rloo, score_function, supervised, with_regularizer
 from rollwright.batches import (

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.algorithms import TokenMean, bypassing_proximal, grpo, staleness_ratio
+from rollwright.algorithms.corrections.self_normalized import self_normalizing
+from rollwright.algorithms.denominators.source_balance import SourceBalance
 from rollwright.algorithms.objective import UpdateStage
-from rollwright.algorithms.self_normalized import self_normalizing
-from rollwright.algorithms.source_balance import SourceBalance
 from rollwright.batches import BatchError, credit_inputs, cut, plan_step, plan_updates, source_number, with_score
 from tests.batches.episodes import ON_POLICY, POLICY, chat, episode, group
 from tests.batches.strategies import steps

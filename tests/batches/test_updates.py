@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.denominators import (
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.denominators.plain import (
     FixedLength,
     PromptMean,
     ResponseMean,

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.denominators import ResponseMean, TokenMean
-from rollwright.algorithms.distillation import teacher_gap
-from rollwright.algorithms.generalized_advantage import generalized_advantage
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.distillation import teacher_gap
+from rollwright.algorithms.credit.generalized_advantage import generalized_advantage
+from rollwright.algorithms.denominators.plain import ResponseMean, TokenMean
 from rollwright.algorithms.objective import Objective
 from rollwright.algorithms.presets import score_function, supervised
 from rollwright.batches import (

@@ -1,8 +1,8 @@
 """Deliberate faults of the mathematics, each of which the tests must notice.
 
 `tests/data/faults.toml` was written from the sources and the catalogue alone, apart from the tests. A fault is put into
-a copy of the sources; then the shipped fixtures run against the copy, the tests that name the faulty module, and the rest
-of the mathematics, until one fails. A fault that nothing notices survives, and is a hole in the tests.
+a copy of the sources; then the shipped fixtures run against the copy, the tests that name the faulty module, and the
+rest of the mathematics, until one fails. A fault that nothing notices survives, and is a hole in the tests.
 """
 
 import os

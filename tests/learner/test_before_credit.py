@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from rollwright.algorithms import Objective, bypassing_proximal, grpo, rloo
-from rollwright.algorithms.kl_in_reward import kl_in_reward
-from rollwright.algorithms.level_groups import learn_from_level_groups
-from rollwright.algorithms.optimal_token import optimal_token_baseline
+from rollwright.algorithms.credit.kl_in_reward import kl_in_reward
+from rollwright.algorithms.credit.level_groups import learn_from_level_groups
+from rollwright.algorithms.credit.optimal_token import optimal_token_baseline
 from rollwright.algorithms.streams import BEFORE_CREDIT
 from rollwright.algorithms.trial import streams_before_credit
 from rollwright.batches import give_credit, lay_out, receipts_of

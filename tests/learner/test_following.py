@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from rollwright.algorithms import grpo
-from rollwright.algorithms.annealing import LinearAnneal
 from rollwright.algorithms.controllers import controllers_of
-from rollwright.algorithms.entropy_bonus import entropy_regularizer
-from rollwright.algorithms.magic_entropy import MagicEntropy
+from rollwright.algorithms.regularizers.annealing import LinearAnneal
+from rollwright.algorithms.regularizers.entropy_bonus import entropy_regularizer
+from rollwright.algorithms.regularizers.magic_entropy import MagicEntropy
 from rollwright.batches import update_metrics
 from tests.learner.small import batch_of, learner_of, two_turn_groups
 from tests.runtime.fakes import noon

@@ -17,11 +17,11 @@ from rollwright.algorithms import (
     staleness_ratio,
     token_ratio,
 )
-from rollwright.algorithms.masked_ratio import MaskedRatio
+from rollwright.algorithms.corrections.masked_ratio import MaskedRatio
+from rollwright.algorithms.corrections.self_normalized import self_normalizing
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
 from rollwright.algorithms.objective import UpdateStage
-from rollwright.algorithms.self_normalized import self_normalizing
 from rollwright.algorithms.stages import made_by
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
 from rollwright.batches import plan_step, plan_updates, receipts_of, update_metrics
 from rollwright.learner.logprobs import score_tokens
 from rollwright.learner.ranks import own_share

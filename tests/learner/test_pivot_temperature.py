@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rollwright.algorithms import grpo
-from rollwright.algorithms.pivot_temperature import PivotSettings, PivotTemperatures, temperature_of_rate
+from rollwright.algorithms.sampling.pivot_temperature import PivotSettings, PivotTemperatures, temperature_of_rate
 from rollwright.batches import plan_step
 from rollwright.engines.sampling import SamplingRows, draw
 from rollwright.learner.logprobs import score_tokens

@@ -11,9 +11,15 @@ import torch
 from torch import distributed
 from torch.multiprocessing.spawn import spawn
 
-from rollwright.algorithms import Surrogate, TokenStreams, grpo, staleness_ratio, supervised
+from rollwright.algorithms import (
+    Surrogate,
+    TokenStreams,
+    grpo,
+    staleness_ratio,
+    supervised,
+)
+from rollwright.algorithms.corrections.self_normalized import self_normalizing
 from rollwright.algorithms.objective import UpdateStage
-from rollwright.algorithms.self_normalized import self_normalizing
 from rollwright.algorithms.stages import made_by
 from rollwright.batches import StepBatch
 from rollwright.learner.outcome import StepOutcome

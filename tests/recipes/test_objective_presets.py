@@ -6,11 +6,12 @@ from typing import get_args
 import pytest
 from pydantic import TypeAdapter
 
-from rollwright.algorithms.centered import center_within_group
 from rollwright.algorithms.controllers import controllers_of
-from rollwright.algorithms.denominators import PromptMean, ResponseMean, TokenMean
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.generalized_advantage import LengthAdaptive
+from rollwright.algorithms.credit.truncation import mask_truncated, penalize_overlong
+from rollwright.algorithms.denominators.plain import PromptMean, ResponseMean, TokenMean
 from rollwright.algorithms.describe import describe
-from rollwright.algorithms.generalized_advantage import LengthAdaptive
 from rollwright.algorithms.objective import Objective
 from rollwright.algorithms.presets import (
     EntropyFollowingClip,
@@ -52,7 +53,6 @@ from rollwright.algorithms.presets import (
     vespo,
 )
 from rollwright.algorithms.trial import stages_of
-from rollwright.algorithms.truncation import mask_truncated, penalize_overlong
 from rollwright.recipes.build.objective import Sizes, compose
 from rollwright.recipes.config.objective import ObjectiveConfig
 

@@ -8,8 +8,13 @@ from pathlib import Path
 from threading import current_thread
 from typing import Literal
 
-from rollwright.algorithms import Objective, center_within_group, score_function, supervised
-from rollwright.algorithms.denominators import TokenMean
+from rollwright.algorithms import (
+    Objective,
+    center_within_group,
+    score_function,
+    supervised,
+)
+from rollwright.algorithms.denominators.plain import TokenMean
 from rollwright.batches import BatchRules, StepBatch, UpdateOutcome, UpdatePlan, plan_updates
 from rollwright.engines.scripted import ScriptedEngine
 from rollwright.evaluation import Evaluation

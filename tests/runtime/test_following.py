@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 
 from rollwright.algorithms import TokenMean, punish_truncated, score_function
-from rollwright.algorithms.annealing import LinearAnneal
 from rollwright.algorithms.controllers import controllers_of
-from rollwright.algorithms.entropy_bonus import entropy_regularizer
-from rollwright.algorithms.running_baseline import RunningBaseline
+from rollwright.algorithms.credit.running_baseline import RunningBaseline
+from rollwright.algorithms.regularizers.annealing import LinearAnneal
+from rollwright.algorithms.regularizers.entropy_bonus import entropy_regularizer
 from rollwright.runtime.checkpoints import read_progress
 from rollwright.runtime.errors import RunStoppedError
 from rollwright.runtime.ledger import Ledger

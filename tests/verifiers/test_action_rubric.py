@@ -3,7 +3,7 @@
 import pytest
 
 from rollwright.algorithms import ObjectiveError
-from rollwright.algorithms.action_rubric import ActionRubric, rubric_of_actions
+from rollwright.algorithms.rewards.action_rubric import ActionRubric, rubric_of_actions
 from rollwright.record import NamedValue
 from rollwright.verifiers import FunctionVerifier, Grade
 from tests.verifiers.submissions import submitted, verdict_of

@@ -1,10 +1,21 @@
 """Pure mathematics on tensors: credit, ratios, surrogates, denominators, regularizers. Imports nothing of ours."""
 
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.clipping import Clip
 from rollwright.algorithms.composition import LossTerms, kept_tokens, loss_terms
-from rollwright.algorithms.correction import keep_all, no_correction
-from rollwright.algorithms.denominators import (
+from rollwright.algorithms.corrections.correction import keep_all, no_correction
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.groups import GroupStatistics, group_statistics
+from rollwright.algorithms.credit.leave_one_out import leave_one_out
+from rollwright.algorithms.credit.return_to_go import return_to_go
+from rollwright.algorithms.credit.standardized import standardize_within_group
+from rollwright.algorithms.credit.supervised import imitate
+from rollwright.algorithms.credit.truncation import (
+    exclude_truncated,
+    mask_truncated,
+    overlong_penalty,
+    penalize_overlong,
+    punish_truncated,
+)
+from rollwright.algorithms.denominators.plain import (
     FixedLength,
     PromptMean,
     ResponseMean,
@@ -12,7 +23,7 @@ from rollwright.algorithms.denominators import (
     TokenMean,
     row_lengths,
 )
-from rollwright.algorithms.diagnostics import (
+from rollwright.algorithms.diagnostics.updates import (
     Diagnostic,
     effective_sample_size,
     group_diagnostics,
@@ -21,10 +32,6 @@ from rollwright.algorithms.diagnostics import (
     update_diagnostics,
 )
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.groups import GroupStatistics, group_statistics
-from rollwright.algorithms.kl import kl_k1, kl_k2, kl_k3, kl_k3_plus
-from rollwright.algorithms.leave_one_out import leave_one_out
-from rollwright.algorithms.likelihood import log_likelihood, policy_gradient
 from rollwright.algorithms.masking import CleanStreams, clean_streams
 from rollwright.algorithms.objective import (
     Controller,
@@ -56,17 +63,10 @@ from rollwright.algorithms.presets import (
     supervised,
     with_regularizer,
 )
-from rollwright.algorithms.ratios import bypass_ratio, no_ratio, staleness_ratio, token_ratio
-from rollwright.algorithms.return_to_go import return_to_go
-from rollwright.algorithms.standardized import standardize_within_group
-from rollwright.algorithms.supervised import imitate
-from rollwright.algorithms.truncation import (
-    exclude_truncated,
-    mask_truncated,
-    overlong_penalty,
-    penalize_overlong,
-    punish_truncated,
-)
+from rollwright.algorithms.ratios.token_ratios import bypass_ratio, no_ratio, staleness_ratio, token_ratio
+from rollwright.algorithms.regularizers.kl import kl_k1, kl_k2, kl_k3, kl_k3_plus
+from rollwright.algorithms.surrogates.clipping import Clip
+from rollwright.algorithms.surrogates.likelihood import log_likelihood, policy_gradient
 from rollwright.algorithms.validation import check_objective
 
 __all__ = [

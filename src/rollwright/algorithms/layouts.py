@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from rollwright.algorithms.credit.moved_rewards import move_to_actions
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.moved_rewards import move_to_actions
 from rollwright.algorithms.objective import CreditInputs, TokenStreams
 
 __all__ = ["PaddedBatch", "credit_inputs_from_padded", "from_padded", "streams_from_padded", "to_padded"]

@@ -15,15 +15,15 @@ from torch import Generator, Tensor
 from rollwright.algorithms.composition import LossTerms, kept_tokens, loss_terms
 from rollwright.algorithms.contradictions import contradictions_of, row_advantage_conflict
 from rollwright.algorithms.controllers import coefficient_of
-from rollwright.algorithms.denominators import row_lengths
+from rollwright.algorithms.credit.groups import ZERO_CONTRAST
+from rollwright.algorithms.credit.kl_in_reward import kl_in_reward
+from rollwright.algorithms.denominators.plain import row_lengths
+from rollwright.algorithms.denominators.source_balance import SourceBalance
 from rollwright.algorithms.describe import Description, describe
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.groups import ZERO_CONTRAST
-from rollwright.algorithms.kl_in_reward import kl_in_reward
 from rollwright.algorithms.masking import clean_streams
 from rollwright.algorithms.objective import Credit, CreditInputs, Objective, TokenStreams, WeightFn
 from rollwright.algorithms.rows import row_max, row_min, row_sum
-from rollwright.algorithms.source_balance import SourceBalance
 from rollwright.algorithms.stages import make_stages
 from rollwright.algorithms.streams import BEFORE_CREDIT
 from rollwright.algorithms.trial import inputs_for, scatter, stages_of, trial_streams, without

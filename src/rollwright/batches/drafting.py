@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rollwright.algorithms.lag import row_lag
+from rollwright.algorithms.staleness.lag import row_lag
 from rollwright.batches.errors import BatchError
 from rollwright.batches.layout import BatchRow, CreditFacts, StepBatch
 from rollwright.batches.rewards import row_reward, state_indices, step_rewards

@@ -5,8 +5,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rollwright.algorithms.diagnostics.token_measures import Banded, TokenMeasures, measure_tokens
 from rollwright.algorithms.objective import Objective, TokenStreams
-from rollwright.algorithms.token_measures import Banded, TokenMeasures, measure_tokens
 from rollwright.batches.layout import UpdateOutcome, UpdatePlan
 from rollwright.batches.places import token_places
 

@@ -1,6 +1,6 @@
 """Numbers of a step and of an update, over the tokens that were trained, under the names of the catalogue of metrics.
 
-The formulas of tokens and groups are those of `rollwright.algorithms.diagnostics`; here stands what only a batch knows.
+The formulas of tokens and groups are those of `algorithms.diagnostics`; here stands what only a batch knows.
 `weight_sum` and `denominator` come in closed form from row lengths, so that the receipts' weights can be audited with
 them. A metric without items is undefined (None), never 0.
 """
@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 import torch
 
-from rollwright.algorithms.diagnostics import (
+from rollwright.algorithms.diagnostics.token_measures import TokenMeasures
+from rollwright.algorithms.diagnostics.updates import (
     Diagnostic,
     explained_variance,
     group_diagnostics,
@@ -22,7 +23,6 @@ from rollwright.algorithms.diagnostics import (
     token_diagnostics,
 )
 from rollwright.algorithms.objective import CreditInputs, Objective
-from rollwright.algorithms.token_measures import TokenMeasures
 from rollwright.batches.layout import StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.batches.measures import measures_of
 from rollwright.batches.strata import strata_of

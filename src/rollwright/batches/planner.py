@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rollwright.algorithms.groups import ZERO_CONTRAST
-from rollwright.algorithms.lag import lag_of
+from rollwright.algorithms.credit.groups import ZERO_CONTRAST
 from rollwright.algorithms.objective import Objective
+from rollwright.algorithms.staleness.lag import lag_of
 from rollwright.batches.credit_inputs import credit_inputs
 from rollwright.batches.drafting import is_stale, lay_out
 from rollwright.batches.errors import BatchError

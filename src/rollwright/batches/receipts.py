@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rollwright.algorithms.lag import lag_of
 from rollwright.algorithms.objective import Objective
+from rollwright.algorithms.staleness.lag import lag_of
 from rollwright.batches.layout import BatchRow, StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.batches.updates import components_of
 from rollwright.record import EligibleRow, Flag, Receipt, Runs, Segment

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rollwright.algorithms.diagnostics import Strata
+from rollwright.algorithms.diagnostics.updates import Strata
 from rollwright.batches.layout import StepBatch, UpdatePlan
 from rollwright.batches.places import token_places
 

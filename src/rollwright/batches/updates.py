@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rollwright.algorithms.composition import kept_tokens
-from rollwright.algorithms.denominators import row_lengths
+from rollwright.algorithms.denominators.plain import row_lengths
 from rollwright.algorithms.objective import Objective, TokenStreams, WeightFn
 from rollwright.algorithms.stages import make_stages
 from rollwright.batches.credit_inputs import credit_inputs, logprobs_of, tokens_of

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rollwright.algorithms.groups import ZERO_CONTRAST
+from rollwright.algorithms.credit.groups import ZERO_CONTRAST
 from rollwright.algorithms.objective import Objective
 from rollwright.batches import UpdatePlan
 from rollwright.learner.ranks import own_share

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from rollwright.algorithms.diagnostics import Diagnostic
+from rollwright.algorithms.diagnostics.updates import Diagnostic
 from rollwright.record import ScoredTrajectory
 from rollwright.statistics import choice_entropy, repeated_share
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from rollwright.algorithms.diagnostics import Diagnostic
+from rollwright.algorithms.diagnostics.updates import Diagnostic
 from rollwright.record import Metric
 from rollwright.runtime.episode_metrics import StepEpisodes, episode_metrics
 

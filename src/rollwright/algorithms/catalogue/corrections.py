@@ -3,16 +3,20 @@
 from typing import Final
 
 from rollwright.algorithms.catalogue.entries import Fact, FactWhen, Method, Part
-from rollwright.algorithms.composite_mask import CompositeMask
-from rollwright.algorithms.correction import keep_all, no_correction
-from rollwright.algorithms.masked_ratio import MaskedRatio
-from rollwright.algorithms.off_policy_mask import OffPolicySequenceMask
-from rollwright.algorithms.prefix_ratios import prefix_mean_ratio, prefix_ratio
-from rollwright.algorithms.ratios import bypass_ratio, no_ratio, staleness_ratio, token_ratio
-from rollwright.algorithms.row_rejection import RowRejection
-from rollwright.algorithms.self_normalized import SelfNormalized
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio, sequence_product_ratio, sequence_token_ratio
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.corrections.composite_mask import CompositeMask
+from rollwright.algorithms.corrections.correction import keep_all, no_correction
+from rollwright.algorithms.corrections.masked_ratio import MaskedRatio
+from rollwright.algorithms.corrections.off_policy_mask import OffPolicySequenceMask
+from rollwright.algorithms.corrections.row_rejection import RowRejection
+from rollwright.algorithms.corrections.self_normalized import SelfNormalized
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.ratios.prefix_ratios import prefix_mean_ratio, prefix_ratio
+from rollwright.algorithms.ratios.sequence_ratios import (
+    sequence_mean_ratio,
+    sequence_product_ratio,
+    sequence_token_ratio,
+)
+from rollwright.algorithms.ratios.token_ratios import bypass_ratio, no_ratio, staleness_ratio, token_ratio
 
 __all__ = ["METHODS", "PARTS"]
 
@@ -26,7 +30,7 @@ _RATIOS: Final = (
         family=_FAMILY,
         formula="ρ_t = exp(clamp(c_t − o_t, ±20))",
         source="arXiv:1707.06347",
-        where=(f"{_HERE}.ratios:token_ratio", f"{_HERE}.ratios:bypass_ratio"),
+        where=(f"{_HERE}.ratios.token_ratios:token_ratio", f"{_HERE}.ratios.token_ratios:bypass_ratio"),
         note="Trainers without a proximal pass divide by behavior: bypass_ratio.",
     ),
     Method(
@@ -35,7 +39,7 @@ _RATIOS: Final = (
         family=_FAMILY,
         formula="Π_t ρ_t = exp(clamp(Σ_m(c − o), ±20))",
         source="importance sampling of the whole row; clamp as in verl",
-        where=(f"{_HERE}.sequence_ratios:sequence_product_ratio",),
+        where=(f"{_HERE}.ratios.sequence_ratios:sequence_product_ratio",),
     ),
     Method(
         id="M37",
@@ -43,7 +47,10 @@ _RATIOS: Final = (
         family=_FAMILY,
         formula="s = exp(Σ_m(c − o)/n); token form sg(s)·exp(c_t − sg(c_t))",
         source="arXiv:2507.18071",
-        where=(f"{_HERE}.sequence_ratios:sequence_mean_ratio", f"{_HERE}.sequence_ratios:sequence_token_ratio"),
+        where=(
+            f"{_HERE}.ratios.sequence_ratios:sequence_mean_ratio",
+            f"{_HERE}.ratios.sequence_ratios:sequence_token_ratio",
+        ),
         note="verl takes the token form: sequence_token_ratio. Both agree for one advantage a row and even weights.",
     ),
     Method(
@@ -53,9 +60,9 @@ _RATIOS: Final = (
         formula="ρ_{1:t} = exp(Σ_{j≤t}(c_j − o_j)) in [exp(−ℓ·t^p), exp(h·t^p)], t counting action tokens",
         source="public code: CTPO",
         where=(
-            f"{_HERE}.prefix_ratios:prefix_ratio",
-            f"{_HERE}.prefix_ratios:prefix_mean_ratio",
-            f"{_HERE}.prefix_ratios:prefix_band",
+            f"{_HERE}.ratios.prefix_ratios:prefix_ratio",
+            f"{_HERE}.ratios.prefix_ratios:prefix_mean_ratio",
+            f"{_HERE}.ratios.prefix_ratios:prefix_band",
         ),
         note="The gradient is that of the token's own score, as released; p is 0.5 in the scripts, 0 in their config.",
     ),
@@ -68,7 +75,7 @@ _CORRECTIONS: Final = (
         family=_FAMILY,
         formula="u = min(o/b, C), a token or its row's product",
         source="public code: verl (token, C = 2), TRL (sequence mask, 3)",
-        where=(f"{_HERE}.truncated_ratio:TruncatedRatio",),
+        where=(f"{_HERE}.corrections.truncated_ratio:TruncatedRatio",),
         note="TRL's default drops whole rows beyond 3: RowRejection(statistic='geometric_mean', …), or M41.",
     ),
     Method(
@@ -77,7 +84,7 @@ _CORRECTIONS: Final = (
         family=_FAMILY,
         formula="u = ρ where lo ≤ ρ ≤ hi, else 0",
         source="INTELLECT-3 (hi 5; lo 0.5 is our reading), GLM-5 IcePop and Nemotron Cascade 2 ([0.5, 2])",
-        where=(f"{_HERE}.masked_ratio:MaskedRatio", f"{_HERE}.ratios:staleness_ratio"),
+        where=(f"{_HERE}.corrections.masked_ratio:MaskedRatio", f"{_HERE}.ratios.token_ratios:staleness_ratio"),
     ),
     Method(
         id="M41",
@@ -85,7 +92,7 @@ _CORRECTIONS: Final = (
         family=_FAMILY,
         formula="ρ ∈ [0.125, 8] ∧ row's geometric mean ∈ [0.1, 10] ∧ row's min ρ ≥ 0 ∧ row's max ρ ≤ 100",
         source="public code: prime-rl, December 2025",
-        where=(f"{_HERE}.composite_mask:CompositeMask",),
+        where=(f"{_HERE}.corrections.composite_mask:CompositeMask",),
     ),
     Method(
         id="M42",
@@ -93,7 +100,7 @@ _CORRECTIONS: Final = (
         family=_FAMILY,
         formula="keep the row iff low ≤ statistic ≤ high: exp(mean log ρ), mean k2, mean k3, max k2, min ρ",
         source="public code: verl, slime",
-        where=(f"{_HERE}.row_rejection:RowRejection",),
+        where=(f"{_HERE}.corrections.row_rejection:RowRejection",),
         note="verl's k1 bounds are on 1/ρ: give their reciprocals, low = 1/high and high = 1/low.",
     ),
     Method(
@@ -102,7 +109,7 @@ _CORRECTIONS: Final = (
         family=_FAMILY,
         formula="drop where A < 0 and mean_m(b − c) > δ",
         source="DeepSeek-V3.2; public code: TRL, slime",
-        where=(f"{_HERE}.off_policy_mask:OffPolicySequenceMask",),
+        where=(f"{_HERE}.corrections.off_policy_mask:OffPolicySequenceMask",),
         undisclosed={"delta": "DeepSeek-V3.2"},
         note="Trainers take the current policy anew in each update: of='current'. The default takes the proximal one.",
     ),
@@ -112,7 +119,7 @@ _CORRECTIONS: Final = (
         family=_FAMILY,
         formula="u = exp(o − b), detached, beside r = exp(c − o), clipped",
         source="arXiv:2110.00641; AReaL (arXiv:2505.24298)",
-        where=(f"{_HERE}.ratios:staleness_ratio",),
+        where=(f"{_HERE}.ratios.token_ratios:staleness_ratio",),
     ),
     Method(
         id="M46",
@@ -120,7 +127,10 @@ _CORRECTIONS: Final = (
         family=_FAMILY,
         formula="u ← u/mean_m(u) over the update; ESS = (Σu)²/Σu²",
         source="public code: verl",
-        where=(f"{_HERE}.self_normalized:SelfNormalized", f"{_HERE}.diagnostics:effective_sample_size"),
+        where=(
+            f"{_HERE}.corrections.self_normalized:SelfNormalized",
+            f"{_HERE}.diagnostics.updates:effective_sample_size",
+        ),
         note="A mean of at most 1e-8 leaves the weights as they are.",
     ),
     Method(
@@ -130,9 +140,9 @@ _CORRECTIONS: Final = (
         formula="b = z_y/T − log Σ_{v ∈ S} exp(z_v/T), S the candidates that were sampled among",
         source="replay of top-p: MAI, MiMo reports",
         where=(
-            f"{_HERE}.behavior_support:support_logprobs",
-            f"{_HERE}.behavior_support:candidate_set",
-            f"{_HERE}.behavior_support:tempered_logprobs",
+            f"{_HERE}.corrections.behavior_support:support_logprobs",
+            f"{_HERE}.corrections.behavior_support:candidate_set",
+            f"{_HERE}.corrections.behavior_support:tempered_logprobs",
         ),
         note="The learner refuses batches from cut distributions as yet: rollwright.learner.causal_learner.",
     ),

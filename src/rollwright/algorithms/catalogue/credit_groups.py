@@ -6,25 +6,24 @@ way, G_t = Σ_{u≥t} γ^{u−t} r_u the return to go over action tokens; n a ro
 
 from typing import Final
 
-from rollwright.algorithms.by_source import normalize_by_source
-from rollwright.algorithms.calls import broadcast_to_calls
 from rollwright.algorithms.catalogue.entries import Fact, Method, Part
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.comparison import compare_within
-from rollwright.algorithms.equal_siblings import EqualSiblings
-from rollwright.algorithms.greedy_baseline import subtract_greedy
-from rollwright.algorithms.informative import rescale_informative
-from rollwright.algorithms.leave_one_out import leave_one_out
-from rollwright.algorithms.length_weighted import length_weighted_baseline
-from rollwright.algorithms.maximum_likelihood import divide_by_mean
-from rollwright.algorithms.optimal_token import optimal_token_baseline
-from rollwright.algorithms.pass_at_k import best_minus_second, pass_at_k_credit
-from rollwright.algorithms.return_to_go import return_to_go
-from rollwright.algorithms.roles import blend_rewards, freeze_roles
-from rollwright.algorithms.running_baseline import RunningBaseline
-from rollwright.algorithms.standardized import standardize_within_group
-from rollwright.algorithms.successes import imitate_successes
-from rollwright.algorithms.whitening import (
+from rollwright.algorithms.credit.by_source import normalize_by_source
+from rollwright.algorithms.credit.calls import broadcast_to_calls
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.comparison import compare_within
+from rollwright.algorithms.credit.greedy_baseline import subtract_greedy
+from rollwright.algorithms.credit.informative import rescale_informative
+from rollwright.algorithms.credit.leave_one_out import leave_one_out
+from rollwright.algorithms.credit.length_weighted import length_weighted_baseline
+from rollwright.algorithms.credit.maximum_likelihood import divide_by_mean
+from rollwright.algorithms.credit.optimal_token import optimal_token_baseline
+from rollwright.algorithms.credit.pass_at_k import best_minus_second, pass_at_k_credit
+from rollwright.algorithms.credit.return_to_go import return_to_go
+from rollwright.algorithms.credit.roles import blend_rewards, freeze_roles
+from rollwright.algorithms.credit.running_baseline import RunningBaseline
+from rollwright.algorithms.credit.standardized import standardize_within_group
+from rollwright.algorithms.credit.successes import imitate_successes
+from rollwright.algorithms.credit.whitening import (
     center_then_scale_by_batch,
     center_then_whiten_tokens,
     normalize_over_tokens,
@@ -32,6 +31,7 @@ from rollwright.algorithms.whitening import (
     whiten_advantages,
     whiten_over_batch,
 )
+from rollwright.algorithms.denominators.equal_siblings import EqualSiblings
 
 __all__ = ["METHODS", "PARTS"]
 
@@ -46,8 +46,8 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="A_t = Σ_{u≥t} γ^{u−t} r_u − β",
         source="Williams 1992",
         where=(
-            "rollwright.algorithms.return_to_go:return_to_go",
-            "rollwright.algorithms.moved_rewards:move_to_actions",
+            "rollwright.algorithms.credit.return_to_go:return_to_go",
+            "rollwright.algorithms.credit.moved_rewards:move_to_actions",
         ),
         note="verl b178a3c ends the return at an observation, verl 1dda039 loses a reward that stands on one; here it "
         "moves to an action token, and observations take no time.",
@@ -58,7 +58,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="A = R − β_key, then β_key ← δ·β_key + (1 − δ)·R",
         source="arXiv:2506.24119 (SPIRAL); public: prime-rl",
-        where=("rollwright.algorithms.running_baseline:RunningBaseline",),
+        where=("rollwright.algorithms.credit.running_baseline:RunningBaseline",),
     ),
     Method(
         id="M03",
@@ -66,7 +66,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="A = R − Σ_{j≠i} R_j/(G − 1) = G/(G − 1)·(R − R̄)",
         source="arXiv:2402.14740 (RLOO)",
-        where=("rollwright.algorithms.leave_one_out:leave_one_out",),
+        where=("rollwright.algorithms.credit.leave_one_out:leave_one_out",),
         note="for a single attempt verl gives R in its loop and 0 in its vector form; here it is 0.",
     ),
     Method(
@@ -75,7 +75,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="A = (R − R̄)/(s + ε)",
         source="arXiv:2402.03300 (GRPO)",
-        where=("rollwright.algorithms.standardized:standardize_within_group",),
+        where=("rollwright.algorithms.credit.standardized:standardize_within_group",),
         note="the publication gives no ddof; verl and TRL have 1, the default here. ε is 1e-6 in verl, 1e-4 in TRL.",
     ),
     Method(
@@ -84,7 +84,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="A = R − R̄",
         source="arXiv:2503.20783 (Dr.GRPO); public: prime-rl",
-        where=("rollwright.algorithms.centered:center_within_group",),
+        where=("rollwright.algorithms.credit.centered:center_within_group",),
     ),
     Method(
         id="M06",
@@ -93,9 +93,9 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="A_t = (G_t − μ)/√(σ² + ε) over all tokens of the step",
         source="arXiv:2501.03262 (REINFORCE++); public: verl",
         where=(
-            "rollwright.algorithms.whitening:whiten_over_batch",
-            "rollwright.algorithms.whitening:whiten_advantages",
-            "rollwright.algorithms.moments:Moments",
+            "rollwright.algorithms.credit.whitening:whiten_over_batch",
+            "rollwright.algorithms.credit.whitening:whiten_advantages",
+            "rollwright.algorithms.credit.moments:Moments",
         ),
     ),
     Method(
@@ -105,10 +105,10 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="A = (a − μ)/√(σ² + ε) or a/(σ + ε) with a = R − R̄, or (R − μ)/(σ + ε)",
         source="arXiv:2501.03262 (REINFORCE++-baseline), arXiv:2510.13786 (ScaleRL), arXiv:2505.24298 (AReaL)",
         where=(
-            "rollwright.algorithms.whitening:center_then_whiten_tokens",
-            "rollwright.algorithms.whitening:center_then_scale_by_batch",
-            "rollwright.algorithms.whitening:normalize_over_tokens",
-            "rollwright.algorithms.whitening:scale_advantages",
+            "rollwright.algorithms.credit.whitening:center_then_whiten_tokens",
+            "rollwright.algorithms.credit.whitening:center_then_scale_by_batch",
+            "rollwright.algorithms.credit.whitening:normalize_over_tokens",
+            "rollwright.algorithms.credit.whitening:scale_advantages",
         ),
         note="verl whitens groups without contrast too, so that they get an advantage: level_groups='whiten'.",
     ),
@@ -118,7 +118,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="A_t = Σ_{u≥t} r_u − R(greedy attempt)",
         source="arXiv:2310.10505 (ReMax); public: verl",
-        where=("rollwright.algorithms.greedy_baseline:subtract_greedy",),
+        where=("rollwright.algorithms.credit.greedy_baseline:subtract_greedy",),
     ),
     Method(
         id="M09",
@@ -126,7 +126,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="A = R − Σ n·R/Σ n over the group",
         source="arXiv:2505.23585 (OPO); public: verl",
-        where=("rollwright.algorithms.length_weighted:length_weighted_baseline",),
+        where=("rollwright.algorithms.credit.length_weighted:length_weighted_baseline",),
         note="for a single attempt verl gives R; here it is 0.",
     ),
     Method(
@@ -136,8 +136,8 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="A_t = G_t − Σ G_t·W_t/(Σ W_t + ε) over rows alive at t, W_t = Σ_{j≤t} ρ_j²·(1 − 2π_j + Σπ²)",
         source="public: verl",
         where=(
-            "rollwright.algorithms.optimal_token:optimal_token_baseline",
-            "rollwright.algorithms.optimal_token:score_norm_sums",
+            "rollwright.algorithms.credit.optimal_token:optimal_token_baseline",
+            "rollwright.algorithms.credit.optimal_token:score_norm_sums",
         ),
         note="where one row alone is alive, tail='zero' leaves its return (verl 1dda039), tail='own' gives no credit "
         "(verl b178a3c for single turns).",
@@ -148,7 +148,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="A = α·(R − R̄)/F, α = rows/(rows of groups with contrast)",
         source="arXiv:2504.02546 (GPG); public: verl",
-        where=("rollwright.algorithms.informative:rescale_informative",),
+        where=("rollwright.algorithms.credit.informative:rescale_informative",),
         note="verl counts rows with a reward other than 0: counting='nonzero_reward'.",
     ),
     Method(
@@ -157,7 +157,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="A = R − mean of R over episodes, or over calls, on every call of the episode",
         source="arXiv:2508.03680 (Agent Lightning)",
-        where=("rollwright.algorithms.calls:broadcast_to_calls",),
+        where=("rollwright.algorithms.credit.calls:broadcast_to_calls",),
     ),
     Method(
         id="M17",
@@ -166,10 +166,10 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="A = credit within rows of equal (role, parent); weight 1/(E·S·n) for S siblings of E rollouts",
         source="public: prime-rl (hierarchical GRPO); the mass of siblings is derived here",
         where=(
-            "rollwright.algorithms.comparison:compare_within",
-            "rollwright.algorithms.equal_siblings:EqualSiblings",
-            "rollwright.algorithms.roles:blend_rewards",
-            "rollwright.algorithms.roles:freeze_roles",
+            "rollwright.algorithms.credit.comparison:compare_within",
+            "rollwright.algorithms.denominators.equal_siblings:EqualSiblings",
+            "rollwright.algorithms.credit.roles:blend_rewards",
+            "rollwright.algorithms.credit.roles:freeze_roles",
         ),
     ),
     Method(
@@ -178,7 +178,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="keep turns with σ² > 0 and μ < τ over local attempts",
         source="arXiv:2603.21383 (PivotRL)",
-        where=("rollwright.algorithms.pivots:find_pivots",),
+        where=("rollwright.algorithms.credit.pivots:find_pivots",),
         undisclosed={"threshold": "PivotRL (arXiv:2603.21383)"},
     ),
     Method(
@@ -187,7 +187,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="A = (R − R̄)/R̄",
         source="arXiv:2602.02710 (MaxRL); public: prime-rl",
-        where=("rollwright.algorithms.maximum_likelihood:divide_by_mean",),
+        where=("rollwright.algorithms.credit.maximum_likelihood:divide_by_mean",),
         note="with groups without success at 0 it is likelihood cut at order G − 1, not G.",
     ),
     Method(
@@ -197,9 +197,9 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="A = (k/n)·C(n − c, k − 1)/C(n − 1, k − 1) for a success, 0 for a failure; or r_max − r_2nd",
         source="derived here; public: verl (GRPO_PASSK)",
         where=(
-            "rollwright.algorithms.pass_at_k:pass_at_k_credit",
-            "rollwright.algorithms.pass_at_k:pass_at_k_scores",
-            "rollwright.algorithms.pass_at_k:best_minus_second",
+            "rollwright.algorithms.credit.pass_at_k:pass_at_k_credit",
+            "rollwright.algorithms.credit.pass_at_k:pass_at_k_scores",
+            "rollwright.algorithms.credit.pass_at_k:best_minus_second",
         ),
         note="verl divides the lead by the standard deviation where asked: scaling='std'.",
     ),
@@ -209,7 +209,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="A = (A − μ_source)/(σ_source + ε) over the source's tokens",
         source="arXiv:2510.04206 (AgentRL)",
-        where=("rollwright.algorithms.by_source:normalize_by_source",),
+        where=("rollwright.algorithms.credit.by_source:normalize_by_source",),
     ),
     Method(
         id="M34",
@@ -218,8 +218,8 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="target ∝ π_old·1{R ≥ τ}; A = 1 where R ≥ τ",
         source="arXiv:2203.14465 (STaR), arXiv:2312.06585 (ReST-EM)",
         where=(
-            "rollwright.algorithms.successes:imitate_successes",
-            "rollwright.algorithms.successes:condition_on_success",
+            "rollwright.algorithms.credit.successes:imitate_successes",
+            "rollwright.algorithms.credit.successes:condition_on_success",
         ),
     ),
 )

@@ -2,18 +2,23 @@
 
 from typing import Final
 
-from rollwright.algorithms.anchor_state import anchor_state_advantage
 from rollwright.algorithms.catalogue.entries import Method, Part
-from rollwright.algorithms.compaction import compaction_advantage
-from rollwright.algorithms.distillation import multi_teacher_gap, policy_shift, task_plus_teacher_gap, teacher_gap
-from rollwright.algorithms.generalized_advantage import LengthAdaptive, generalized_advantage
-from rollwright.algorithms.implicit_process import implicit_process_reward
-from rollwright.algorithms.level_groups import learn_from_level_groups
-from rollwright.algorithms.quality import redistribute_by_quality, reject_hacks
-from rollwright.algorithms.segment_penalty import penalize_segments
-from rollwright.algorithms.self_distillation import reinforce_surprises, self_teacher_gap
-from rollwright.algorithms.turn_level import turn_level_advantage
-from rollwright.algorithms.v_trace import v_trace
+from rollwright.algorithms.credit.anchor_state import anchor_state_advantage
+from rollwright.algorithms.credit.compaction import compaction_advantage
+from rollwright.algorithms.credit.distillation import (
+    multi_teacher_gap,
+    policy_shift,
+    task_plus_teacher_gap,
+    teacher_gap,
+)
+from rollwright.algorithms.credit.generalized_advantage import LengthAdaptive, generalized_advantage
+from rollwright.algorithms.credit.implicit_process import implicit_process_reward
+from rollwright.algorithms.credit.level_groups import learn_from_level_groups
+from rollwright.algorithms.credit.quality import redistribute_by_quality, reject_hacks
+from rollwright.algorithms.credit.segment_penalty import penalize_segments
+from rollwright.algorithms.credit.self_distillation import reinforce_surprises, self_teacher_gap
+from rollwright.algorithms.credit.turn_level import turn_level_advantage
+from rollwright.algorithms.credit.v_trace import v_trace
 
 __all__ = ["METHODS", "PARTS"]
 
@@ -27,7 +32,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="δₜ = rₜ + γ·Vₜ₊₁ − Vₜ;  Aₜ = δₜ + γλ·Aₜ₊₁;  target = A + V",
         source="arXiv:1506.02438; observation tokens skipped as in verl",
-        where=(f"{_HERE}.generalized_advantage:generalized_advantage",),
+        where=(f"{_HERE}.credit.generalized_advantage:generalized_advantage",),
         note='Behind a truncated row stands the critic\'s value (`truncation="bootstrap"`) or nothing ("terminal").',
     ),
     Method(
@@ -37,8 +42,8 @@ METHODS: tuple[Method, ...] = (
         formula="λ_policy = max(0, 1 − 1/(α·l));  λ_value = 1 for the critic's target",
         source="arXiv:2504.05118 (VAPO, α 0.05); Seed1.5-Thinking; CompactionRL (α 1.5)",
         where=(
-            f"{_HERE}.generalized_advantage:LengthAdaptive",
-            f"{_HERE}.generalized_advantage:generalized_advantage",
+            f"{_HERE}.credit.generalized_advantage:LengthAdaptive",
+            f"{_HERE}.credit.generalized_advantage:generalized_advantage",
         ),
         undisclosed={"alpha": "Seed1.5-Thinking"},
     ),
@@ -48,7 +53,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="δₖ = rₖ + γ·Vₖ₊₁ − Vₖ;  Aₖ = δₖ + γλ·Aₖ₊₁;  every token of turn k has Aₖ",
         source="arXiv:2402.19446 (ArCHer); verl-agent",
-        where=(f"{_HERE}.turn_level:turn_level_advantage",),
+        where=(f"{_HERE}.credit.turn_level:turn_level_advantage",),
     ),
     Method(
         id="M15",
@@ -56,7 +61,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="A = Aᴱ + ω·Aˢ;  Aᴱ = F(G₀ among the task's episodes), Aˢ = F(Gₖ among its turns from that state)",
         source="arXiv:2505.10978; verl-agent",
-        where=(f"{_HERE}.anchor_state:anchor_state_advantage",),
+        where=(f"{_HERE}.credit.anchor_state:anchor_state_advantage",),
         note="The public code counts an episode once a step in Aᴱ; here it counts once. `episode_discount` = γ is the "
         "survey's G₀, 1 the public code's.",
     ),
@@ -67,8 +72,8 @@ METHODS: tuple[Method, ...] = (
         formula="rₜ = β·(log π_φ − log π_ref);  Aₜ = Σ_{u≥t} γ^(u−t)·(rᵤ − mean_{j≠i} r̄ⱼ) + Rᵢ − mean_{j≠i} Rⱼ",
         source="arXiv:2502.01456; PRIME's released code",
         where=(
-            f"{_HERE}.implicit_process:implicit_process_reward",
-            f"{_HERE}.implicit_process:process_reward_loss",
+            f"{_HERE}.credit.implicit_process:implicit_process_reward",
+            f"{_HERE}.credit.implicit_process:process_reward_loss",
         ),
         note='The released code centers by r·K/(K−1) − Σⱼ r̄ⱼ/(K−1) and then whitens: `form="released"`, without '
         "whitening. It also discounts the outcome; here the outcome is never discounted.",
@@ -80,10 +85,10 @@ METHODS: tuple[Method, ...] = (
         formula="L = L_RL + λ_v·CE(Yes/No);  v = π(Yes);  winner = argmaxₐ Σ_{answer = a} v",
         source="arXiv:2505.04842",
         where=(
-            f"{_HERE}.verdicts:verdict_loss",
-            f"{_HERE}.verdicts:verdict_weights",
-            f"{_HERE}.verdicts:verdict_scores",
-            f"{_HERE}.verdicts:weighted_vote",
+            f"{_HERE}.credit.verdicts:verdict_loss",
+            f"{_HERE}.credit.verdicts:verdict_weights",
+            f"{_HERE}.credit.verdicts:verdict_scores",
+            f"{_HERE}.credit.verdicts:weighted_vote",
         ),
         undisclosed={"coefficient": "RL^V"},
     ),
@@ -93,7 +98,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="all right: Aₜ = +α·Hₜ;  all wrong: Aₜ = −α·(maxᵤ Hᵤ − Hₜ);  mixed: M04",
         source="arXiv:2509.21880",
-        where=(f"{_HERE}.level_groups:learn_from_level_groups",),
+        where=(f"{_HERE}.credit.level_groups:learn_from_level_groups",),
         undisclosed={"alpha": "RL-ZVP (one a model)"},
     ),
     Method(
@@ -102,7 +107,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="A_{s,t} = (γλ)^(action tokens of later segments)·A_local, each segment ending with R",
         source="CompactionRL eq. 12–15; GLM-5.2",
-        where=(f"{_HERE}.compaction:compaction_advantage",),
+        where=(f"{_HERE}.credit.compaction:compaction_advantage",),
         undisclosed={"over": "CompactionRL"},
         note='`boundary="value"` lets the critic\'s value of the next segment follow instead; that form is ours.',
     ),
@@ -112,7 +117,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="Aₜ = sg(qₜ − oₜ);  full vocabulary: Σᵥ π·(log π − log π_T)",
         source="Thinking Machines, On-Policy Distillation; arXiv:2306.13649",
-        where=(f"{_HERE}.distillation:teacher_gap", f"{_HERE}.full_vocabulary:exact_kl"),
+        where=(f"{_HERE}.credit.distillation:teacher_gap", f"{_HERE}.regularizers.full_vocabulary:exact_kl"),
         note="prime-rl drops tokens with a probability that fell by more than 0.2 and adds 1e-3·(c − b)²: that is the "
         "surrogate M63, beside this credit.",
     ),
@@ -122,7 +127,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="Aₜ = λ_d·sg(qₜ⁽ᵈ⁾ − oₜ), d the domain of the row",
         source="Nemotron Cascade 2, Nemotron Ultra",
-        where=(f"{_HERE}.distillation:multi_teacher_gap",),
+        where=(f"{_HERE}.credit.distillation:multi_teacher_gap",),
         undisclosed={"weights": "Nemotron Cascade 2"},
         note="The keep band [0.5, 2] of proximal/behavior is M40 (`MaskedRatio`), the correction o/b is M44.",
     ),
@@ -132,7 +137,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="A = A_task + η·clip(sg(q − o), −κ, κ)",
         source="Kimi K3 (as read in RL for LLMs); prime-rl",
-        where=(f"{_HERE}.distillation:task_plus_teacher_gap",),
+        where=(f"{_HERE}.credit.distillation:task_plus_teacher_gap",),
         undisclosed={"eta": "Kimi K3", "kappa": "Kimi K3"},
         note="Older prime-rl: `task_weight` and `eta`, 1 and 0 by default.",
     ),
@@ -142,7 +147,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="rₜ = scale·(log π_after(yₜ) − log π_before(yₜ))",
         source="Direct-OPD (abstract)",
-        where=(f"{_HERE}.distillation:policy_shift",),
+        where=(f"{_HERE}.credit.distillation:policy_shift",),
         undisclosed={"scale": "Direct-OPD"},
     ),
     Method(
@@ -152,8 +157,8 @@ METHODS: tuple[Method, ...] = (
         formula="OPSD: Aₜ = sg(q_demo − o);  RLRT on successes: Aₜ = A + λ·max(0, o − q_demo)",
         source="prime-rl (OPSD, SDFT); RLRT (abstract)",
         where=(
-            f"{_HERE}.self_distillation:self_teacher_gap",
-            f"{_HERE}.self_distillation:reinforce_surprises",
+            f"{_HERE}.credit.self_distillation:self_teacher_gap",
+            f"{_HERE}.credit.self_distillation:reinforce_surprises",
         ),
         undisclosed={"bonus": "RLRT"},
         note="RLRT's shape is inferred from its abstract. DistIL's forward cross-entropy to an expert is `forward_kl`; "
@@ -165,7 +170,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="R = R_test·S_solution·S_behavior",
         source="MiMo-V2.6 eq. 2",
-        where=(f"{_HERE}.quality:rubric_reward",),
+        where=(f"{_HERE}.credit.quality:rubric_reward",),
     ),
     Method(
         id="M29",
@@ -173,7 +178,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="passing: A ← λ·fᵢ·A, λ = min(λ_max, ΣA⁺/Σf·A⁺);  then A ← A − Ā;  confirmed hacks: R ← 0 first",
         source="MiMo-V2.6 eq. 3",
-        where=(f"{_HERE}.quality:redistribute_by_quality", f"{_HERE}.quality:reject_hacks"),
+        where=(f"{_HERE}.credit.quality:redistribute_by_quality", f"{_HERE}.credit.quality:reject_hacks"),
         undisclosed={"max_scale": "MiMo-V2.6"},
     ),
     Method(
@@ -183,7 +188,7 @@ METHODS: tuple[Method, ...] = (
         formula="A > 0: 0 if flagged, else α·A, α = min(α_max, 1 + H⁺/C⁺);  "
         "A < 0: κ·A if flagged, else β·A, β = max(β_min, 1 − (κ−1)·H⁻/C⁻)",
         source="MiMo-V2.6 eq. 5",
-        where=(f"{_HERE}.segment_penalty:penalize_segments",),
+        where=(f"{_HERE}.credit.segment_penalty:penalize_segments",),
         undisclosed={"kappa": "MiMo-V2.6", "alpha_max": "MiMo-V2.6", "beta_min": "MiMo-V2.6"},
     ),
     Method(
@@ -192,7 +197,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="δₜ = ρ̄ₜ(rₜ + γVₜ₊₁ − Vₜ);  vₜ = Vₜ + δₜ + γc̄ₜ(vₜ₊₁ − Vₜ₊₁);  Aₜ = ρ̄ₜ(rₜ + γvₜ₊₁ − Vₜ)",
         source="arXiv:1802.01561 (IMPALA)",
-        where=(f"{_HERE}.v_trace:v_trace",),
+        where=(f"{_HERE}.credit.v_trace:v_trace",),
     ),
 )
 

@@ -1,7 +1,7 @@
 """Denominators: what a token weighs in the loss (M72 to M80)."""
 
 from rollwright.algorithms.catalogue.entries import Method, Part
-from rollwright.algorithms.denominators import (
+from rollwright.algorithms.denominators.plain import (
     EpisodeMean,
     FixedLength,
     PromptMean,
@@ -9,7 +9,7 @@ from rollwright.algorithms.denominators import (
     SequenceSum,
     TokenMean,
 )
-from rollwright.algorithms.source_balance import SourceBalance
+from rollwright.algorithms.denominators.source_balance import SourceBalance
 
 __all__ = ["METHODS", "PARTS"]
 
@@ -23,7 +23,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="w = 1/(B·n_i), B rows with tokens",
         source="arXiv:2402.03300 (GRPO)",
-        where=(f"{_HERE}.denominators:ResponseMean", f"{_HERE}.denominators:EpisodeMean"),
+        where=(f"{_HERE}.denominators.plain:ResponseMean", f"{_HERE}.denominators.plain:EpisodeMean"),
         note="EpisodeMean counts conversations instead of rows: 1/(E·N_e).",
     ),
     Method(
@@ -32,7 +32,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="w = 1/N",
         source="arXiv:2503.14476 (DAPO)",
-        where=(f"{_HERE}.denominators:TokenMean",),
+        where=(f"{_HERE}.denominators.plain:TokenMean",),
         note="TRL's bnpo divides by the tokens of each micro-batch, so that the cut changes the loss: not offered.",
     ),
     Method(
@@ -41,7 +41,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="w = 1/(B·L)",
         source="arXiv:2503.20783 (Dr.GRPO)",
-        where=(f"{_HERE}.denominators:FixedLength",),
+        where=(f"{_HERE}.denominators.plain:FixedLength",),
         note="TRL's dr_grpo counts rows without tokens too; verl divided by L alone until August 2026.",
     ),
     Method(
@@ -50,7 +50,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="w = 1/B",
         source="arXiv:2402.14740 (REINFORCE, RLOO); public code: verl seq-mean-token-sum",
-        where=(f"{_HERE}.denominators:SequenceSum",),
+        where=(f"{_HERE}.denominators.plain:SequenceSum",),
     ),
     Method(
         id="M76",
@@ -58,7 +58,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="w = 1/(P·G_g·n_i), or 1/(P·N_g) within tokens",
         source="MiMo-V2.6, as read by two digests",
-        where=(f"{_HERE}.denominators:PromptMean",),
+        where=(f"{_HERE}.denominators.plain:PromptMean",),
         note="A mean of responses or of tokens within a prompt: within='response' or 'token'.",
     ),
     Method(
@@ -67,7 +67,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="w ← w·target_s/Σ_{i ∈ s} w",
         source="agentic RL survey, level 6",
-        where=(f"{_HERE}.source_balance:SourceBalance",),
+        where=(f"{_HERE}.denominators.source_balance:SourceBalance",),
     ),
     Method(
         id="M78",
@@ -91,7 +91,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="structural: tokens cut by a correction stay in N; kept: they leave it",
         source="public code: AReaL, SAO, INTELLECT-3 (structural), verl rejection sampling (kept)",
-        where=(f"{_HERE}.denominators:row_lengths", f"{_HERE}.composition:kept_tokens"),
+        where=(f"{_HERE}.denominators.plain:row_lengths", f"{_HERE}.composition:kept_tokens"),
         note="counting='kept' is verl's: a batch that is mostly rejected is then a full step on few tokens.",
     ),
 )

@@ -7,8 +7,8 @@ from rollwright.algorithms.catalogue.metric_entry import MetricEntry
 __all__ = ["OF_EVALUATIONS", "OF_STEPS"]
 
 _BATCH: Final = "rollwright.batches.metrics:batch_metrics"
-_LAGS: Final = "rollwright.algorithms.token_metrics:lag_diagnostics"
-_GROUPS: Final = "rollwright.algorithms.group_metrics:group_diagnostics"
+_LAGS: Final = "rollwright.algorithms.diagnostics.token_metrics:lag_diagnostics"
+_GROUPS: Final = "rollwright.algorithms.diagnostics.group_metrics:group_diagnostics"
 _EPISODES: Final = "rollwright.runtime.episode_metrics:episode_metrics"
 _STEP: Final = "rollwright.runtime.metrics:step_metrics"
 _MEASURE: Final = "rollwright.evaluation.measures:measure"

@@ -12,7 +12,7 @@ from rollwright.algorithms.catalogue.metric_entry import MetricEntry
 __all__ = ["OF_UPDATES"]
 
 _UPDATE: Final = "rollwright.batches.metrics:update_metrics"
-_TOKENS: Final = "rollwright.algorithms.token_metrics:token_diagnostics"
+_TOKENS: Final = "rollwright.algorithms.diagnostics.token_metrics:token_diagnostics"
 
 OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
     MetricEntry(

@@ -1,19 +1,19 @@
 """Regularizers, length rewards and their controllers (M81 to M93)."""
 
-from rollwright.algorithms.adaptive_kl import AdaptiveKl
-from rollwright.algorithms.annealing import LinearAnneal
 from rollwright.algorithms.catalogue.entries import FactWhen, Method, Part
-from rollwright.algorithms.corrected_kl import kl_k3_corrected
-from rollwright.algorithms.effort import effort_budget, effort_length_penalty
-from rollwright.algorithms.entropy_bonus import entropy_bonus
-from rollwright.algorithms.group_length import group_length_reward
-from rollwright.algorithms.kl import kl_k1, kl_k2, kl_k3, kl_k3_plus
-from rollwright.algorithms.kl_in_reward import kl_in_reward
-from rollwright.algorithms.magic_entropy import MagicEntropy
-from rollwright.algorithms.pass_rate_penalty import linear_length_penalty, pass_rate_length_penalty
-from rollwright.algorithms.positive_nll import SuccessfulTokenMean, negative_log_likelihood
-from rollwright.algorithms.quantile_penalty import QuantileGate, gated_quantile_penalty
-from rollwright.algorithms.truncation import penalize_overlong
+from rollwright.algorithms.credit.kl_in_reward import kl_in_reward
+from rollwright.algorithms.credit.truncation import penalize_overlong
+from rollwright.algorithms.regularizers.adaptive_kl import AdaptiveKl
+from rollwright.algorithms.regularizers.annealing import LinearAnneal
+from rollwright.algorithms.regularizers.corrected_kl import kl_k3_corrected
+from rollwright.algorithms.regularizers.effort import effort_budget, effort_length_penalty
+from rollwright.algorithms.regularizers.entropy_bonus import entropy_bonus
+from rollwright.algorithms.regularizers.group_length import group_length_reward
+from rollwright.algorithms.regularizers.kl import kl_k1, kl_k2, kl_k3, kl_k3_plus
+from rollwright.algorithms.regularizers.magic_entropy import MagicEntropy
+from rollwright.algorithms.regularizers.pass_rate_penalty import linear_length_penalty, pass_rate_length_penalty
+from rollwright.algorithms.regularizers.positive_nll import SuccessfulTokenMean, negative_log_likelihood
+from rollwright.algorithms.regularizers.quantile_penalty import QuantileGate, gated_quantile_penalty
 
 __all__ = ["METHODS", "PARTS"]
 
@@ -28,11 +28,11 @@ _KL = (
         formula="d = c − f: k1 = d, k2 = d²/2, k3 = e^(−d) − 1 + d; exact Σπ(log π − log f)",
         source="arXiv:2402.03300 for k3; public code: verl, TRL",
         where=(
-            f"{_HERE}.kl:kl_k1",
-            f"{_HERE}.kl:kl_k2",
-            f"{_HERE}.kl:kl_k3",
-            f"{_HERE}.kl:kl_k3_plus",
-            f"{_HERE}.full_vocabulary:exact_kl",
+            f"{_HERE}.regularizers.kl:kl_k1",
+            f"{_HERE}.regularizers.kl:kl_k2",
+            f"{_HERE}.regularizers.kl:kl_k3",
+            f"{_HERE}.regularizers.kl:kl_k3_plus",
+            f"{_HERE}.regularizers.full_vocabulary:exact_kl",
         ),
         note="As a loss k1 has a mean gradient of 0; verl has k3+ from August 2026 on: `kl_k3_plus`.",
     ),
@@ -42,7 +42,7 @@ _KL = (
         family=_FAMILY,
         formula="r_t −= β(o_t − f_t), then credit",
         source="arXiv:2203.02155; public code: verl",
-        where=(f"{_HERE}.kl_in_reward:kl_in_reward",),
+        where=(f"{_HERE}.credit.kl_in_reward:kl_in_reward",),
         note="verl sums the penalty into the row's reward before a group's statistics: place='row_rewards'.",
     ),
     Method(
@@ -51,7 +51,7 @@ _KL = (
         family=_FAMILY,
         formula="ρ·k3 a token, ρ = π/μ with its gradient",
         source="DeepSeek-V3.2; public code: TRL use_bias_correction_kl, slime",
-        where=(f"{_HERE}.corrected_kl:kl_k3_corrected",),
+        where=(f"{_HERE}.regularizers.corrected_kl:kl_k3_corrected",),
         note="TRL and slime take the proximal policy for μ: ratio=token_ratio.",
     ),
     Method(
@@ -60,7 +60,7 @@ _KL = (
         family=_FAMILY,
         formula="β ← β(1 + clip(KL/target − 1, ±0.2)·n/horizon)",
         source="arXiv:1909.08593; public code: verl",
-        where=(f"{_HERE}.adaptive_kl:AdaptiveKl",),
+        where=(f"{_HERE}.regularizers.adaptive_kl:AdaptiveKl",),
         note="At a KL of 0 or below verl takes the lower clip; here nothing changes, nor at one that is not finite.",
     ),
     Method(
@@ -70,9 +70,9 @@ _KL = (
         formula="f ← θ, moments ← 0; softly f ← 0.6θ + 0.4f every 512 updates",
         source="ProRL: arXiv:2505.24864; public code: TRL",
         where=(
-            f"{_HERE}.reference_reset:mix_reference",
-            f"{_HERE}.reference_reset:cleared_moments",
-            f"{_HERE}.reference_reset:ReferenceSync",
+            f"{_HERE}.regularizers.reference_reset:mix_reference",
+            f"{_HERE}.regularizers.reference_reset:cleared_moments",
+            f"{_HERE}.regularizers.reference_reset:ReferenceSync",
         ),
         note="A stage of a run begins with a fresh optimizer and the weights of its start as reference.",
     ),
@@ -85,7 +85,10 @@ _ENTROPY = (
         family=_FAMILY,
         formula="L −= α·mean H, H = −Σπ log π",
         source="public code: TRL, verl",
-        where=(f"{_HERE}.entropy_bonus:entropy_bonus", f"{_HERE}.full_vocabulary:entropy_of_logits"),
+        where=(
+            f"{_HERE}.regularizers.entropy_bonus:entropy_bonus",
+            f"{_HERE}.regularizers.full_vocabulary:entropy_of_logits",
+        ),
         note="Always a token mean, as in TRL, whatever the policy term is divided by.",
     ),
     Method(
@@ -94,7 +97,7 @@ _ENTROPY = (
         family=_FAMILY,
         formula="c ± Δ if H < H* or H > H*; α = c·1{H ≤ H*}",
         source="arXiv:2505.22312",
-        where=(f"{_HERE}.magic_entropy:MagicEntropy",),
+        where=(f"{_HERE}.regularizers.magic_entropy:MagicEntropy",),
         note="The report has no floor: floor=None; its script has step 1e-4 and cap 0.005; TRL cap=1, tie='raise'.",
     ),
     Method(
@@ -103,7 +106,10 @@ _ENTROPY = (
         family=_FAMILY,
         formula="L += μ·Σ⁺(−c)/N⁺ over tokens of successful rows",
         source="VAPO: arXiv:2504.05118",
-        where=(f"{_HERE}.positive_nll:positive_nll", f"{_HERE}.positive_nll:SuccessfulTokenMean"),
+        where=(
+            f"{_HERE}.regularizers.positive_nll:positive_nll",
+            f"{_HERE}.regularizers.positive_nll:SuccessfulTokenMean",
+        ),
         note="Seed1.5-Thinking has the term too and does not give its μ.",
     ),
 )
@@ -115,7 +121,7 @@ _LENGTH = (
         family=_FAMILY,
         formula="0 to L − C, (L − C − n)/C to L, −1 beyond",
         source="DAPO: arXiv:2503.14476",
-        where=(f"{_HERE}.truncation:penalize_overlong", f"{_HERE}.truncation:overlong_penalty"),
+        where=(f"{_HERE}.credit.truncation:penalize_overlong", f"{_HERE}.credit.truncation:overlong_penalty"),
         note="verl and AReaL let the ramp fall on beyond L: beyond='falling'.",
     ),
     Method(
@@ -124,7 +130,7 @@ _LENGTH = (
         family=_FAMILY,
         formula="R += λ_t·w̃_t + λ_a·w̃_a, w = 1 − (ℓ − ℓ_min)/(ℓ_max − ℓ_min), w̃ = w − mean w",
         source="Nemotron 3 Nano",
-        where=(f"{_HERE}.group_length:group_length_reward",),
+        where=(f"{_HERE}.regularizers.group_length:group_length_reward",),
     ),
     Method(
         id="M89",
@@ -132,7 +138,7 @@ _LENGTH = (
         family=_FAMILY,
         formula="passing rows of groups above A_min: R −= X·clip((ℓ/ℓ* − 1 − δ)/(s − δ), 0, 1)^γ",
         source="MiMo-V2.6",
-        where=(f"{_HERE}.quantile_penalty:gated_quantile_penalty",),
+        where=(f"{_HERE}.regularizers.quantile_penalty:gated_quantile_penalty",),
         undisclosed=dict.fromkeys(
             ("penalty", "slack", "saturation", "power", "percentile", "min_pass_rate"), "the report on MiMo-V2.6"
         ),
@@ -144,8 +150,8 @@ _LENGTH = (
         formula="R −= w·ρ·n/ℓ_max; linear: R −= R̄·Σ_k w_k·x_k/max x_k",
         source="MAI-Thinking-1; public code: prime-rl",
         where=(
-            f"{_HERE}.pass_rate_penalty:pass_rate_length_penalty",
-            f"{_HERE}.pass_rate_penalty:linear_length_penalty",
+            f"{_HERE}.regularizers.pass_rate_penalty:pass_rate_length_penalty",
+            f"{_HERE}.regularizers.pass_rate_penalty:linear_length_penalty",
         ),
         undisclosed={"rule": "Nanbeige 4.2: a budget from short traces that were right, in turns with free phases"},
     ),
@@ -155,7 +161,7 @@ _LENGTH = (
         family=_FAMILY,
         formula="R = −1 if used > τ·b₀(x); or R −= scale·(100 − effort)/99·n/ℓ_max",
         source="Kimi K3; DeepSeek V4.1",
-        where=(f"{_HERE}.effort:effort_budget", f"{_HERE}.effort:effort_length_penalty"),
+        where=(f"{_HERE}.regularizers.effort:effort_budget", f"{_HERE}.regularizers.effort:effort_length_penalty"),
         undisclosed={"multiplier": "the report on Kimi K3", "scale": "the report on DeepSeek V4.1"},
         note="That the pressure falls along a line in the effort is a choice of this library.",
     ),

@@ -6,9 +6,9 @@ R is a row's reward, r_k its raw parts, w their weights.
 from typing import Final
 
 from rollwright.algorithms.catalogue.entries import Fact, Method, Part
-from rollwright.algorithms.reward_gates import gate_step_rewards
-from rollwright.algorithms.reward_parts import normalize_parts, weigh_parts
-from rollwright.algorithms.tool_cost import charge_tool_calls
+from rollwright.algorithms.rewards.reward_gates import gate_step_rewards
+from rollwright.algorithms.rewards.reward_parts import normalize_parts, weigh_parts
+from rollwright.algorithms.rewards.tool_cost import charge_tool_calls
 
 __all__ = ["METHODS", "PARTS"]
 
@@ -25,9 +25,9 @@ METHODS: Final[tuple[Method, ...]] = (
         where=(
             "rollwright.verifiers.numeric:numeric_verifier",
             "rollwright.verifiers.composition:Composition",
-            "rollwright.algorithms.passed_tests:all_tests_passed",
-            "rollwright.algorithms.passed_tests:share_of_tests",
-            "rollwright.algorithms.passed_tests:repository_reward",
+            "rollwright.algorithms.rewards.passed_tests:all_tests_passed",
+            "rollwright.algorithms.rewards.passed_tests:share_of_tests",
+            "rollwright.algorithms.rewards.passed_tests:repository_reward",
         ),
     ),
     Method(
@@ -45,10 +45,10 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="p = (s_ab + 1 − s_ba)/2, gap |s_ab + s_ba − 1|; G calls in a circle",
         source="the report on Nemotron 3 Nano",
         where=(
-            "rollwright.algorithms.judging:both_orders",
-            "rollwright.algorithms.judging:circular_pairs",
-            "rollwright.algorithms.judging:circular_scores",
-            "rollwright.algorithms.judging:judge_reward",
+            "rollwright.algorithms.rewards.judging:both_orders",
+            "rollwright.algorithms.rewards.judging:circular_pairs",
+            "rollwright.algorithms.rewards.judging:circular_scores",
+            "rollwright.algorithms.rewards.judging:judge_reward",
         ),
     ),
     Method(
@@ -58,9 +58,9 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="−log σ(s_w − s_l)",
         source="Bradley and Terry 1952; arXiv:2203.02155",
         where=(
-            "rollwright.algorithms.bradley_terry:preference_loss",
-            "rollwright.algorithms.bradley_terry:preference_chance",
-            "rollwright.algorithms.bradley_terry:pair_accuracy",
+            "rollwright.algorithms.rewards.bradley_terry:preference_loss",
+            "rollwright.algorithms.rewards.bradley_terry:preference_chance",
+            "rollwright.algorithms.rewards.bradley_terry:pair_accuracy",
         ),
     ),
     Method(
@@ -70,8 +70,8 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="Σ w·r then credit, or Σ w·z with z = (r − r̄)/(s + ε) then (Σ − μ)/(σ + ε) over the batch",
         source="public: TRL",
         where=(
-            "rollwright.algorithms.reward_parts:weigh_parts",
-            "rollwright.algorithms.reward_parts:normalize_parts",
+            "rollwright.algorithms.rewards.reward_parts:weigh_parts",
+            "rollwright.algorithms.rewards.reward_parts:normalize_parts",
         ),
         note="TRL counts rows of groups without contrast in the batch's spread and gives them what the mean leaves; "
         "here they are 0 and in no statistic.",
@@ -83,10 +83,10 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="R_high + R_low·1[R_high ≥ θ]; mean(essential) + w·mean(additional)·1[all essential]",
         source="the abstracts of G-RA, RLR³ and SCOPE-RL",
         where=(
-            "rollwright.algorithms.reward_gates:accumulate_when_open",
-            "rollwright.algorithms.reward_gates:gate_step_rewards",
-            "rollwright.algorithms.reward_gates:essential_first",
-            "rollwright.algorithms.reward_gates:scaffolded_reward",
+            "rollwright.algorithms.rewards.reward_gates:accumulate_when_open",
+            "rollwright.algorithms.rewards.reward_gates:gate_step_rewards",
+            "rollwright.algorithms.rewards.reward_gates:essential_first",
+            "rollwright.algorithms.rewards.reward_gates:scaffolded_reward",
         ),
         undisclosed={
             "additional_weight": "the abstract of RLR³",
@@ -129,10 +129,10 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="R − min(cap, cost·calls) where R is a success",
         source="ours",
         where=(
-            "rollwright.algorithms.tool_cost:charge_tool_calls",
-            "rollwright.algorithms.tool_call_score:score_tool_calls",
-            "rollwright.algorithms.action_rubric:rubric_of_actions",
-            "rollwright.algorithms.step_similarity:step_similarity",
+            "rollwright.algorithms.rewards.tool_cost:charge_tool_calls",
+            "rollwright.algorithms.rewards.tool_call_score:score_tool_calls",
+            "rollwright.algorithms.rewards.action_rubric:rubric_of_actions",
+            "rollwright.algorithms.rewards.step_similarity:step_similarity",
         ),
         undisclosed={"weight": "the report on Nanbeige 4.2"},
         note="beside the cost stand three rewards of single actions: tool calls against expected ones "

@@ -19,7 +19,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="lag_t = V − v_t; of a row: oldest, mean, newest, number of versions",
         source="arXiv:2505.24298 (AReaL)",
-        where=("rollwright.algorithms.lag:row_lag", "rollwright.algorithms.lag:token_lags"),
+        where=("rollwright.algorithms.staleness.lag:row_lag", "rollwright.algorithms.staleness.lag:token_lags"),
     ),
     Method(
         id="M108",
@@ -37,8 +37,8 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="keep oldest (or mean) lag ≤ η, or each token of lag ≤ η",
         source="the report on DeepSeek V4.1; arXiv:2505.24298 (AReaL)",
         where=(
-            "rollwright.algorithms.lag:rows_within",
-            "rollwright.algorithms.lag:tokens_within",
+            "rollwright.algorithms.staleness.lag:rows_within",
+            "rollwright.algorithms.staleness.lag:tokens_within",
             "rollwright.batches.drafting:is_stale",
         ),
         undisclosed={"max_lag": "DeepSeek V4.1"},
@@ -49,7 +49,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="drain: 1 version; continue: 2, old cache; recompute: 2, prefix + generated read again",
         source="arXiv:2505.24298 (AReaL), arXiv:2509.19128 (PipelineRL)",
-        where=("rollwright.algorithms.weight_swap:swap_effects", "rollwright.engines.embedded.engine"),
+        where=("rollwright.algorithms.staleness.weight_swap:swap_effects", "rollwright.engines.embedded.engine"),
     ),
     Method(
         id="M111",
@@ -57,7 +57,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="drop where survivors < f·G, else train on the survivors' baseline, or pad with A = 0",
         source="the report on GLM-5",
-        where=("rollwright.algorithms.incomplete_groups:fate_of_group", "rollwright.runtime.dispatcher"),
+        where=("rollwright.algorithms.staleness.incomplete_groups:fate_of_group", "rollwright.runtime.dispatcher"),
         undisclosed={"min_fraction": "GLM-5"},
     ),
     Method(
@@ -66,7 +66,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="runs (version, start, stop) that cover every token once",
         source="arXiv:2505.24298 (AReaL)",
-        where=("rollwright.algorithms.version_runs:expand_versions", "rollwright.batches.streams"),
+        where=("rollwright.algorithms.staleness.version_runs:expand_versions", "rollwright.batches.streams"),
     ),
     Method(
         id="M113",
@@ -74,7 +74,7 @@ METHODS: Final[tuple[Method, ...]] = (
         family=_FAMILY,
         formula="batch − ⌊(1 − α)·batch⌋ by the newest policy, the rest continued from snapshots",
         source="arXiv:2504.13914 (Seed1.5-Thinking)",
-        where=("rollwright.algorithms.batch_shares:streaming_share",),
+        where=("rollwright.algorithms.sampling.batch_shares:streaming_share",),
     ),
     Method(
         id="M114",
@@ -83,8 +83,8 @@ METHODS: Final[tuple[Method, ...]] = (
         formula="one acceptance for each (rollout, attempt)",
         source="public reports of duplicated and lost rollouts; the abstract of MIPU",
         where=(
-            "rollwright.algorithms.acceptance:accept_once",
-            "rollwright.algorithms.candidate_gate:GapGate",
+            "rollwright.algorithms.staleness.acceptance:accept_once",
+            "rollwright.algorithms.staleness.candidate_gate:GapGate",
             "rollwright.runtime.ledger",
         ),
         undisclosed={"metric": "the abstract of MIPU"},

@@ -2,25 +2,25 @@
 
 from typing import Final
 
-from rollwright.algorithms.binary_drift import BinaryDrift, squared_drift
 from rollwright.algorithms.catalogue.entries import Fact, FactWhen, Method, Part
-from rollwright.algorithms.cispo import Aipo, Cispo
-from rollwright.algorithms.clipping import Clip
-from rollwright.algorithms.covariance import ClipCov, KlCov, select_between, select_largest
-from rollwright.algorithms.dual_clip import DualClip
-from rollwright.algorithms.earl_gate import EarlGate, select_uncertain
-from rollwright.algorithms.geometric_clip import GeometricMeanClip
-from rollwright.algorithms.importance_mask import DoubleSidedMask, MaskedImportance
-from rollwright.algorithms.likelihood import log_likelihood, policy_gradient
-from rollwright.algorithms.mass_gate import MassAdaptiveGate
-from rollwright.algorithms.mirror_descent import MirrorDescent
-from rollwright.algorithms.outer_clip import AdaptiveUpperBound, OuterClip
-from rollwright.algorithms.prefix_clip import PrefixClip
-from rollwright.algorithms.sequence_clip import SequenceClip
-from rollwright.algorithms.sequence_weights import Topr, Vespo
-from rollwright.algorithms.signed_bounds import SignedBounds
-from rollwright.algorithms.soft_gate import SoftGate
-from rollwright.algorithms.value_losses import ClippedValueLoss, HuberValueLoss
+from rollwright.algorithms.surrogates.binary_drift import BinaryDrift, squared_drift
+from rollwright.algorithms.surrogates.cispo import Aipo, Cispo
+from rollwright.algorithms.surrogates.clipping import Clip
+from rollwright.algorithms.surrogates.covariance import ClipCov, KlCov, select_between, select_largest
+from rollwright.algorithms.surrogates.dual_clip import DualClip
+from rollwright.algorithms.surrogates.earl_gate import EarlGate, select_uncertain
+from rollwright.algorithms.surrogates.geometric_clip import GeometricMeanClip
+from rollwright.algorithms.surrogates.importance_mask import DoubleSidedMask, MaskedImportance
+from rollwright.algorithms.surrogates.likelihood import log_likelihood, policy_gradient
+from rollwright.algorithms.surrogates.mass_gate import MassAdaptiveGate
+from rollwright.algorithms.surrogates.mirror_descent import MirrorDescent
+from rollwright.algorithms.surrogates.outer_clip import AdaptiveUpperBound, OuterClip
+from rollwright.algorithms.surrogates.prefix_clip import PrefixClip
+from rollwright.algorithms.surrogates.sequence_clip import SequenceClip
+from rollwright.algorithms.surrogates.sequence_weights import Topr, Vespo
+from rollwright.algorithms.surrogates.signed_bounds import SignedBounds
+from rollwright.algorithms.surrogates.soft_gate import SoftGate
+from rollwright.algorithms.surrogates.value_losses import ClippedValueLoss, HuberValueLoss
 
 __all__ = ["METHODS", "PARTS"]
 
@@ -38,7 +38,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = sg(u)·A·c, ∂J/∂c = u·A",
         source="Williams 1992; importance-weighted REINFORCE",
-        where=(f"{_ROOM}likelihood:policy_gradient", f"{_ROOM}truncated_ratio:TruncatedRatio"),
+        where=(f"{_ROOM}surrogates.likelihood:policy_gradient", f"{_ROOM}corrections.truncated_ratio:TruncatedRatio"),
     ),
     Method(
         id="M49",
@@ -46,7 +46,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = min(ρA, clip(ρ, 1 − ε, 1 + ε)·A)",
         source="arXiv:1707.06347",
-        where=(f"{_ROOM}clipping:Clip",),
+        where=(f"{_ROOM}surrogates.clipping:Clip",),
     ),
     Method(
         id="M50",
@@ -54,7 +54,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = min(ρA, clip(ρ, 1 − ε_l, 1 + ε_h)·A), ε_h > ε_l",
         source="DAPO, arXiv:2503.14476",
-        where=(f"{_ROOM}clipping:Clip",),
+        where=(f"{_ROOM}surrogates.clipping:Clip",),
     ),
     Method(
         id="M51",
@@ -62,7 +62,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = max(PPO, cA) where A < 0, else PPO",
         source="arXiv:1912.09729; c = 3 in verl",
-        where=(f"{_ROOM}dual_clip:DualClip",),
+        where=(f"{_ROOM}surrogates.dual_clip:DualClip",),
     ),
     Method(
         id="M52",
@@ -70,7 +70,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = sg(clip(ρ, low, high))·A·c",
         source="MiniMax-M1, arXiv:2506.13585",
-        where=(f"{_ROOM}cispo:Cispo",),
+        where=(f"{_ROOM}surrogates.cispo:Cispo",),
         undisclosed={"high": "MiniMax-M1"},
         note="verl and slime write 1 ± ε, TRL the absolute upper bound without a lower one; here both are absolute: "
         "low = 0, or 1 − ε.",
@@ -81,7 +81,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = min(s·A, clip(s, low, high)·A) a row, s the geometric mean of token ratios",
         source="arXiv:2507.18071",
-        where=(f"{_ROOM}sequence_clip:SequenceClip", f"{_ROOM}sequence_ratios:sequence_mean_ratio"),
+        where=(f"{_ROOM}surrogates.sequence_clip:SequenceClip", f"{_ROOM}ratios.sequence_ratios:sequence_mean_ratio"),
         note="verl forces the response mean, TRL warns of others. AReaL averages advantages over the row: "
         'advantage = "mean_over_row". GSPO-token: Clip on sequence_token_ratio.',
     ),
@@ -91,7 +91,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="PPO on ρ_{1:t} in [exp(−ℓ·t^p), exp(h·t^p)], dual bound exp(d·t^p), gradient of the own token",
         source="public CTPO code",
-        where=(f"{_ROOM}prefix_clip:PrefixClip", f"{_ROOM}prefix_ratios:prefix_ratio"),
+        where=(f"{_ROOM}surrogates.prefix_clip:PrefixClip", f"{_ROOM}ratios.prefix_ratios:prefix_ratio"),
         note="The code's scripts have ℓ = 0.025, h = 0.05, d = 0.05; its config class has 0.",
     ),
     Method(
@@ -100,7 +100,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = (4/τ)·σ(τ(ρ − 1))·A, τ by the sign of A",
         source="arXiv:2511.20347",
-        where=(f"{_ROOM}soft_gate:SoftGate",),
+        where=(f"{_ROOM}surrogates.soft_gate:SoftGate",),
         note="The response mean in verl and TRL, the token mean in AReaL. Another SAPO shares rollouts in a swarm.",
     ),
     Method(
@@ -109,7 +109,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = A·c",
         source="arXiv:2504.02546; verl",
-        where=(f"{_ROOM}likelihood:policy_gradient",),
+        where=(f"{_ROOM}surrogates.likelihood:policy_gradient",),
     ),
     Method(
         id="M57",
@@ -117,7 +117,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = 0 at ⌊rN⌋ random tokens with lb < (A − Ā)(c − c̄) < ub, else PPO",
         source="arXiv:2505.22617",
-        where=(f"{_ROOM}covariance:ClipCov", f"{_ROOM}covariance:clip_cov_stage"),
+        where=(f"{_ROOM}surrogates.covariance:ClipCov", f"{_ROOM}surrogates.covariance:clip_cov_stage"),
         note="verl draws anew in every micro-batch among tokens that are not clipped; here once an update, before any "
         "token can be.",
     ),
@@ -127,7 +127,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = ρA − β·|c − o| at the ⌊rN⌋ tokens of largest (A − Ā)(c − c̄), else ρA",
         source="arXiv:2505.22617",
-        where=(f"{_ROOM}covariance:KlCov", f"{_ROOM}covariance:kl_cov_stage"),
+        where=(f"{_ROOM}surrogates.covariance:KlCov", f"{_ROOM}surrogates.covariance:kl_cov_stage"),
     ),
     Method(
         id="M59",
@@ -135,7 +135,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = sg(w)·A·c, w = 1 where A ≥ 0, else clip(Πρ, 0, 1)",
         source="arXiv:2503.14286",
-        where=(f"{_ROOM}sequence_weights:Topr", f"{_ROOM}sequence_ratios:sequence_product_ratio"),
+        where=(f"{_ROOM}surrogates.sequence_weights:Topr", f"{_ROOM}ratios.sequence_ratios:sequence_product_ratio"),
     ),
     Method(
         id="M60",
@@ -143,7 +143,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = sg(min(c/b, C))·A·c",
         source="LlamaRL, arXiv:2505.24034",
-        where=(f"{_ROOM}cispo:Aipo",),
+        where=(f"{_ROOM}surrogates.cispo:Aipo",),
         undisclosed={"cap": "LlamaRL"},
     ),
     Method(
@@ -152,7 +152,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = sg(kρ·(A − τ·log ρ))·c, k = 1[lo ≤ ρ ≤ hi], ρ = c/b",
         source="INTELLECT-3; prime-rl of December 2025",
-        where=(f"{_ROOM}importance_mask:MaskedImportance",),
+        where=(f"{_ROOM}surrogates.importance_mask:MaskedImportance",),
         note="That ρ = 6 is dropped at a bound of 5 is told; the lower bound 0.5 is our reading.",
     ),
     Method(
@@ -161,7 +161,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = ρA where 1 − ε_l < ρ < 1 + ε_h, else 0; ρ = c/b",
         source="SAO; GLM-5",
-        where=(f"{_ROOM}importance_mask:DoubleSidedMask",),
+        where=(f"{_ROOM}surrogates.importance_mask:DoubleSidedMask",),
     ),
     Method(
         id="M63",
@@ -169,7 +169,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = kρA − 1e-3·(c − b)², k = 0 where A > 0 and π − μ > 0.2, or A < 0 and π − μ < −0.2",
         source="prime-rl",
-        where=(f"{_ROOM}binary_drift:BinaryDrift", f"{_ROOM}binary_drift:squared_drift"),
+        where=(f"{_ROOM}surrogates.binary_drift:BinaryDrift", f"{_ROOM}surrogates.binary_drift:squared_drift"),
         note="prime-rl's documentation describes min(ρ, δ); its code has no such form, and neither has this.",
     ),
     Method(
@@ -178,7 +178,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = min(r·A, clip(r, 1 − ε, 1/(1 − ε) + k)·A), r = clip(ρ, r_min, r_max), k ← k + δ·sign(H* − H)",
         source="MAI-Thinking-1; how the two are composed is our reading",
-        where=(f"{_ROOM}outer_clip:OuterClip", f"{_ROOM}outer_clip:AdaptiveUpperBound"),
+        where=(f"{_ROOM}surrogates.outer_clip:OuterClip", f"{_ROOM}surrogates.outer_clip:AdaptiveUpperBound"),
         undisclosed=dict.fromkeys(("low", "high", "outer_low", "outer_high", "step", "largest"), _MAI),
     ),
     Method(
@@ -187,7 +187,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = ρA inside the band of the sign of A, else 0; ρ = c/b",
         source="MiMo-V2.6",
-        where=(f"{_ROOM}signed_bounds:SignedBounds", f"{_ROOM}signed_bounds:count_sides"),
+        where=(f"{_ROOM}surrogates.signed_bounds:SignedBounds", f"{_ROOM}surrogates.signed_bounds:count_sides"),
         note='Whether tokens outside are dropped or held at the bound is not told: outside = "mask" or "clip".',
     ),
     Method(
@@ -196,7 +196,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = sg(φ(W))·A·c, φ(W) = exp(λ + k·log W − λW), W = Πρ",
         source="public TRL code",
-        where=(f"{_ROOM}sequence_weights:Vespo", f"{_ROOM}sequence_ratios:sequence_product_ratio"),
+        where=(f"{_ROOM}surrogates.sequence_weights:Vespo", f"{_ROOM}ratios.sequence_ratios:sequence_product_ratio"),
     ),
     Method(
         id="M67",
@@ -204,7 +204,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = A·exp(mean x), x = s·min(s·d, s·clip(d, −ε, ε)), s = sign A, d = log ρ",
         source="arXiv:2507.20673; verl",
-        where=(f"{_ROOM}geometric_clip:GeometricMeanClip",),
+        where=(f"{_ROOM}surrogates.geometric_clip:GeometricMeanClip",),
         note="verl averages over all rows, an empty one as 0; here rows without tokens are not counted.",
     ),
     Method(
@@ -213,7 +213,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = FρA, F = exp(−(ρ − 1)²/2σ²) where the token goes its own way, σ = σ_b·o^−α·(1 + βA)^±1",
         source="MASPO; public code",
-        where=(f"{_ROOM}mass_gate:MassAdaptiveGate",),
+        where=(f"{_ROOM}surrogates.mass_gate:MassAdaptiveGate",),
         undisclosed={"gate": "MASPO"},
     ),
     Method(
@@ -222,7 +222,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = sg(o/b)·min(rA, clip(r, 1 − ε, 1 + ε)·A), r = c/o",
         source="AReaL, arXiv:2505.24298",
-        where=(f"{_ROOM}clipping:Clip", f"{_ROOM}ratios:staleness_ratio"),
+        where=(f"{_ROOM}surrogates.clipping:Clip", f"{_ROOM}ratios.token_ratios:staleness_ratio"),
         note="AReaL capped o/b at 5 until the option left its code; a cap here is TruncatedRatio.",
     ),
     Method(
@@ -231,7 +231,7 @@ METHODS: tuple[Method, ...] = (
         family=_FAMILY,
         formula="J = −(A − τ·Σ(c − o))² a row",
         source="Kimi k1.5, arXiv:2501.12599",
-        where=(f"{_ROOM}mirror_descent:MirrorDescent",),
+        where=(f"{_ROOM}surrogates.mirror_descent:MirrorDescent",),
         undisclosed={"tau": "Kimi k1.5"},
     ),
     Method(
@@ -241,7 +241,8 @@ METHODS: tuple[Method, ...] = (
         formula="½·max((V − T)², (clip(V, V_old ± ε) − T)²); Huber; cross-entropy of histograms",
         source="PPO code (verl, AReaL); SAO; HL-Gauss, arXiv:2403.03950",
         where=tuple(
-            f"{_ROOM}value_losses:{name}" for name in ("clipped_value_loss", "huber_value_loss", "hl_gauss_loss")
+            f"{_ROOM}surrogates.value_losses:{name}"
+            for name in ("clipped_value_loss", "huber_value_loss", "hl_gauss_loss")
         ),
     ),
 )

@@ -2,23 +2,23 @@
 
 from functools import partial
 
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.clipping import Clip
-from rollwright.algorithms.correction import keep_all, no_correction
-from rollwright.algorithms.denominators import FixedLength, ResponseMean, SequenceSum, TokenMean
-from rollwright.algorithms.greedy_baseline import subtract_greedy
-from rollwright.algorithms.informative import rescale_informative
-from rollwright.algorithms.leave_one_out import leave_one_out
-from rollwright.algorithms.length_weighted import length_weighted_baseline
-from rollwright.algorithms.likelihood import log_likelihood
+from rollwright.algorithms.corrections.correction import keep_all, no_correction
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.greedy_baseline import subtract_greedy
+from rollwright.algorithms.credit.informative import rescale_informative
+from rollwright.algorithms.credit.leave_one_out import leave_one_out
+from rollwright.algorithms.credit.length_weighted import length_weighted_baseline
+from rollwright.algorithms.credit.return_to_go import return_to_go
+from rollwright.algorithms.credit.standardized import standardize_within_group
+from rollwright.algorithms.credit.supervised import imitate
+from rollwright.algorithms.credit.truncation import mask_truncated, penalize_overlong
+from rollwright.algorithms.credit.whitening import center_then_whiten_tokens, whiten_over_batch
+from rollwright.algorithms.denominators.plain import FixedLength, ResponseMean, SequenceSum, TokenMean
 from rollwright.algorithms.objective import Objective, WeightFn
 from rollwright.algorithms.presets.building import clipped, score_function
-from rollwright.algorithms.ratios import no_ratio
-from rollwright.algorithms.return_to_go import return_to_go
-from rollwright.algorithms.standardized import standardize_within_group
-from rollwright.algorithms.supervised import imitate
-from rollwright.algorithms.truncation import mask_truncated, penalize_overlong
-from rollwright.algorithms.whitening import center_then_whiten_tokens, whiten_over_batch
+from rollwright.algorithms.ratios.token_ratios import no_ratio
+from rollwright.algorithms.surrogates.clipping import Clip
+from rollwright.algorithms.surrogates.likelihood import log_likelihood
 
 __all__ = [
     "dapo",

@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-from rollwright.algorithms.clipping import Clip
-from rollwright.algorithms.correction import keep_all, no_correction
+from rollwright.algorithms.corrections.correction import keep_all, no_correction
 from rollwright.algorithms.errors import ObjectiveError
-from rollwright.algorithms.likelihood import policy_gradient
 from rollwright.algorithms.objective import (
     CorrectionFn,
     CreditFn,
@@ -16,7 +14,9 @@ from rollwright.algorithms.objective import (
     SurrogateFn,
     WeightFn,
 )
-from rollwright.algorithms.ratios import bypass_ratio, no_ratio, token_ratio
+from rollwright.algorithms.ratios.token_ratios import bypass_ratio, no_ratio, token_ratio
+from rollwright.algorithms.surrogates.clipping import Clip
+from rollwright.algorithms.surrogates.likelihood import policy_gradient
 
 __all__ = ["bypassing_proximal", "clipped", "corrected", "gated", "score_function", "with_regularizer"]
 

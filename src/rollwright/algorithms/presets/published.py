@@ -5,21 +5,21 @@ What a publication leaves open has no default: the denominator of GLM-5, the bou
 
 from dataclasses import dataclass, replace
 
-from rollwright.algorithms.binary_drift import BinaryDrift, squared_drift
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.clipping import Clip
-from rollwright.algorithms.denominators import TokenMean
+from rollwright.algorithms.corrections.masked_ratio import MaskedRatio
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.standardized import standardize_within_group
+from rollwright.algorithms.credit.whitening import normalize_over_tokens
+from rollwright.algorithms.denominators.plain import TokenMean
 from rollwright.algorithms.disclosure import chosen
-from rollwright.algorithms.entropy_bonus import entropy_regularizer
-from rollwright.algorithms.importance_mask import DoubleSidedMask, MaskedImportance
-from rollwright.algorithms.magic_entropy import MagicEntropy
-from rollwright.algorithms.masked_ratio import MaskedRatio
 from rollwright.algorithms.objective import CreditFn, Objective, Regularizer, WeightFn
-from rollwright.algorithms.outer_clip import AdaptiveUpperBound, OuterClip
 from rollwright.algorithms.presets.building import clipped, corrected, gated, with_regularizer
-from rollwright.algorithms.ratios import bypass_ratio, staleness_ratio
-from rollwright.algorithms.standardized import standardize_within_group
-from rollwright.algorithms.whitening import normalize_over_tokens
+from rollwright.algorithms.ratios.token_ratios import bypass_ratio, staleness_ratio
+from rollwright.algorithms.regularizers.entropy_bonus import entropy_regularizer
+from rollwright.algorithms.regularizers.magic_entropy import MagicEntropy
+from rollwright.algorithms.surrogates.binary_drift import BinaryDrift, squared_drift
+from rollwright.algorithms.surrogates.clipping import Clip
+from rollwright.algorithms.surrogates.importance_mask import DoubleSidedMask, MaskedImportance
+from rollwright.algorithms.surrogates.outer_clip import AdaptiveUpperBound, OuterClip
 
 __all__ = [
     "EntropyFollowingClip",

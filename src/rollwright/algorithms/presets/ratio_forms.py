@@ -3,20 +3,20 @@
 from functools import partial
 from typing import Literal
 
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.cispo import Cispo
-from rollwright.algorithms.denominators import ResponseMean, SequenceSum, TokenMean
-from rollwright.algorithms.geometric_clip import GeometricMeanClip
-from rollwright.algorithms.mass_gate import MassAdaptiveGate
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.standardized import standardize_within_group
+from rollwright.algorithms.denominators.plain import ResponseMean, SequenceSum, TokenMean
 from rollwright.algorithms.objective import Objective
-from rollwright.algorithms.prefix_clip import PrefixClip
-from rollwright.algorithms.prefix_ratios import prefix_ratio
 from rollwright.algorithms.presets.building import gated
-from rollwright.algorithms.sequence_clip import SequenceClip
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio, sequence_product_ratio
-from rollwright.algorithms.sequence_weights import Topr, Vespo
-from rollwright.algorithms.soft_gate import SoftGate
-from rollwright.algorithms.standardized import standardize_within_group
+from rollwright.algorithms.ratios.prefix_ratios import prefix_ratio
+from rollwright.algorithms.ratios.sequence_ratios import sequence_mean_ratio, sequence_product_ratio
+from rollwright.algorithms.surrogates.cispo import Cispo
+from rollwright.algorithms.surrogates.geometric_clip import GeometricMeanClip
+from rollwright.algorithms.surrogates.mass_gate import MassAdaptiveGate
+from rollwright.algorithms.surrogates.prefix_clip import PrefixClip
+from rollwright.algorithms.surrogates.sequence_clip import SequenceClip
+from rollwright.algorithms.surrogates.sequence_weights import Topr, Vespo
+from rollwright.algorithms.surrogates.soft_gate import SoftGate
 
 __all__ = ["cispo", "ctpo", "gmpo", "gspo", "maspo", "sapo", "topr", "vespo"]
 

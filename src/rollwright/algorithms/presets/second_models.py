@@ -3,22 +3,22 @@
 from dataclasses import replace
 from functools import partial
 
-from rollwright.algorithms.anchor_state import anchor_state_advantage
-from rollwright.algorithms.clipping import Clip
-from rollwright.algorithms.compaction import compaction_advantage
-from rollwright.algorithms.denominators import PromptMean, TokenMean
+from rollwright.algorithms.corrections.masked_ratio import MaskedRatio
+from rollwright.algorithms.credit.anchor_state import anchor_state_advantage
+from rollwright.algorithms.credit.compaction import compaction_advantage
+from rollwright.algorithms.credit.distillation import teacher_gap
+from rollwright.algorithms.credit.generalized_advantage import LengthAdaptive, generalized_advantage
+from rollwright.algorithms.credit.implicit_process import implicit_process_reward
+from rollwright.algorithms.credit.quality import redistribute_by_quality
+from rollwright.algorithms.denominators.plain import PromptMean, TokenMean
 from rollwright.algorithms.disclosure import chosen
-from rollwright.algorithms.distillation import teacher_gap
-from rollwright.algorithms.generalized_advantage import LengthAdaptive, generalized_advantage
-from rollwright.algorithms.implicit_process import implicit_process_reward
-from rollwright.algorithms.importance_mask import DoubleSidedMask
-from rollwright.algorithms.masked_ratio import MaskedRatio
 from rollwright.algorithms.objective import Objective, WeightFn
-from rollwright.algorithms.positive_nll import positive_nll
 from rollwright.algorithms.presets.building import clipped, corrected, gated, score_function, with_regularizer
-from rollwright.algorithms.quality import redistribute_by_quality
-from rollwright.algorithms.ratios import bypass_ratio, staleness_ratio
-from rollwright.algorithms.signed_bounds import SignedBounds
+from rollwright.algorithms.ratios.token_ratios import bypass_ratio, staleness_ratio
+from rollwright.algorithms.regularizers.positive_nll import positive_nll
+from rollwright.algorithms.surrogates.clipping import Clip
+from rollwright.algorithms.surrogates.importance_mask import DoubleSidedMask
+from rollwright.algorithms.surrogates.signed_bounds import SignedBounds
 
 __all__ = ["compaction_rl", "gigpo", "mimo", "mopd", "opd", "ppo", "prime", "sao", "vapo"]
 

@@ -6,9 +6,9 @@ For batteries, benchmarks and explanations: a run takes its numbers from its rec
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.denominators import TokenMean
-from rollwright.algorithms.generalized_advantage import LengthAdaptive
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.generalized_advantage import LengthAdaptive
+from rollwright.algorithms.denominators.plain import TokenMean
 from rollwright.algorithms.objective import Objective
 from rollwright.algorithms.presets.attempts import (
     dapo,

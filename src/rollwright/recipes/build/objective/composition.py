@@ -5,7 +5,15 @@ from functools import partial
 from typing import assert_never
 
 from rollwright.algorithms import check_objective
-from rollwright.algorithms.denominators import (
+from rollwright.algorithms.corrections.self_normalized import self_normalizing
+from rollwright.algorithms.credit.truncation import (
+    exclude_truncated,
+    mask_truncated,
+    penalize_overlong,
+    punish_truncated,
+)
+from rollwright.algorithms.denominators.equal_siblings import EqualSiblings
+from rollwright.algorithms.denominators.plain import (
     EpisodeMean,
     FixedLength,
     PromptMean,
@@ -13,12 +21,9 @@ from rollwright.algorithms.denominators import (
     SequenceSum,
     TokenMean,
 )
-from rollwright.algorithms.equal_siblings import EqualSiblings
+from rollwright.algorithms.denominators.source_balance import SourceBalance
 from rollwright.algorithms.objective import CreditFn, Objective, WeightFn
-from rollwright.algorithms.self_normalized import self_normalizing
-from rollwright.algorithms.source_balance import SourceBalance
 from rollwright.algorithms.trial import streams_before_credit
-from rollwright.algorithms.truncation import exclude_truncated, mask_truncated, penalize_overlong, punish_truncated
 from rollwright.batches import source_number
 from rollwright.recipes.build.objective.correction import build_correction, build_ratio
 from rollwright.recipes.build.objective.credit import build_credit, streams_of_credit

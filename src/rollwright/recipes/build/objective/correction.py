@@ -4,16 +4,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
-from rollwright.algorithms.composite_mask import CompositeMask
-from rollwright.algorithms.correction import keep_all, no_correction
-from rollwright.algorithms.masked_ratio import MaskedRatio
+from rollwright.algorithms.corrections.composite_mask import CompositeMask
+from rollwright.algorithms.corrections.correction import keep_all, no_correction
+from rollwright.algorithms.corrections.masked_ratio import MaskedRatio
+from rollwright.algorithms.corrections.off_policy_mask import OffPolicySequenceMask
+from rollwright.algorithms.corrections.row_rejection import RowRejection
+from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
 from rollwright.algorithms.objective import CorrectionFn, KeepFn, RatioFn
-from rollwright.algorithms.off_policy_mask import OffPolicySequenceMask
-from rollwright.algorithms.prefix_ratios import prefix_mean_ratio, prefix_ratio
-from rollwright.algorithms.ratios import bypass_ratio, no_ratio, staleness_ratio, token_ratio
-from rollwright.algorithms.row_rejection import RowRejection
-from rollwright.algorithms.sequence_ratios import sequence_mean_ratio, sequence_product_ratio, sequence_token_ratio
-from rollwright.algorithms.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.ratios.prefix_ratios import prefix_mean_ratio, prefix_ratio
+from rollwright.algorithms.ratios.sequence_ratios import (
+    sequence_mean_ratio,
+    sequence_product_ratio,
+    sequence_token_ratio,
+)
+from rollwright.algorithms.ratios.token_ratios import bypass_ratio, no_ratio, staleness_ratio, token_ratio
 from rollwright.recipes.config.objective import surrogate as kinds
 
 __all__ = ["CorrectionParts", "RatioParts", "build_correction", "build_ratio"]

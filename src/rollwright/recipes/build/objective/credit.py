@@ -3,40 +3,40 @@
 from functools import partial
 from typing import assert_never
 
-from rollwright.algorithms.anchor_state import anchor_state_advantage
-from rollwright.algorithms.by_source import normalize_by_source
-from rollwright.algorithms.calls import broadcast_to_calls
-from rollwright.algorithms.centered import center_within_group
-from rollwright.algorithms.compaction import compaction_advantage
-from rollwright.algorithms.comparison import compare_within
-from rollwright.algorithms.distillation import policy_shift, task_plus_teacher_gap, teacher_gap
-from rollwright.algorithms.generalized_advantage import LengthAdaptive, generalized_advantage
-from rollwright.algorithms.greedy_baseline import subtract_greedy
-from rollwright.algorithms.implicit_process import implicit_process_reward
-from rollwright.algorithms.informative import rescale_informative
-from rollwright.algorithms.kl_in_reward import kl_in_reward
-from rollwright.algorithms.leave_one_out import leave_one_out
-from rollwright.algorithms.length_weighted import length_weighted_baseline
-from rollwright.algorithms.level_groups import learn_from_level_groups
-from rollwright.algorithms.maximum_likelihood import divide_by_mean
-from rollwright.algorithms.objective import Controller, CreditFn
-from rollwright.algorithms.optimal_token import optimal_token_baseline
-from rollwright.algorithms.pass_at_k import best_minus_second, pass_at_k_credit
-from rollwright.algorithms.quality import redistribute_by_quality
-from rollwright.algorithms.return_to_go import return_to_go
-from rollwright.algorithms.running_baseline import RunningBaseline
-from rollwright.algorithms.segment_penalty import penalize_segments
-from rollwright.algorithms.self_distillation import reinforce_surprises, self_teacher_gap
-from rollwright.algorithms.standardized import standardize_within_group
-from rollwright.algorithms.successes import imitate_successes
-from rollwright.algorithms.turn_level import turn_level_advantage
-from rollwright.algorithms.v_trace import v_trace
-from rollwright.algorithms.whitening import (
+from rollwright.algorithms.credit.anchor_state import anchor_state_advantage
+from rollwright.algorithms.credit.by_source import normalize_by_source
+from rollwright.algorithms.credit.calls import broadcast_to_calls
+from rollwright.algorithms.credit.centered import center_within_group
+from rollwright.algorithms.credit.compaction import compaction_advantage
+from rollwright.algorithms.credit.comparison import compare_within
+from rollwright.algorithms.credit.distillation import policy_shift, task_plus_teacher_gap, teacher_gap
+from rollwright.algorithms.credit.generalized_advantage import LengthAdaptive, generalized_advantage
+from rollwright.algorithms.credit.greedy_baseline import subtract_greedy
+from rollwright.algorithms.credit.implicit_process import implicit_process_reward
+from rollwright.algorithms.credit.informative import rescale_informative
+from rollwright.algorithms.credit.kl_in_reward import kl_in_reward
+from rollwright.algorithms.credit.leave_one_out import leave_one_out
+from rollwright.algorithms.credit.length_weighted import length_weighted_baseline
+from rollwright.algorithms.credit.level_groups import learn_from_level_groups
+from rollwright.algorithms.credit.maximum_likelihood import divide_by_mean
+from rollwright.algorithms.credit.optimal_token import optimal_token_baseline
+from rollwright.algorithms.credit.pass_at_k import best_minus_second, pass_at_k_credit
+from rollwright.algorithms.credit.quality import redistribute_by_quality
+from rollwright.algorithms.credit.return_to_go import return_to_go
+from rollwright.algorithms.credit.running_baseline import RunningBaseline
+from rollwright.algorithms.credit.segment_penalty import penalize_segments
+from rollwright.algorithms.credit.self_distillation import reinforce_surprises, self_teacher_gap
+from rollwright.algorithms.credit.standardized import standardize_within_group
+from rollwright.algorithms.credit.successes import imitate_successes
+from rollwright.algorithms.credit.turn_level import turn_level_advantage
+from rollwright.algorithms.credit.v_trace import v_trace
+from rollwright.algorithms.credit.whitening import (
     center_then_scale_by_batch,
     center_then_whiten_tokens,
     normalize_over_tokens,
     whiten_over_batch,
 )
+from rollwright.algorithms.objective import Controller, CreditFn
 from rollwright.recipes.config.objective import ObjectiveConfig
 from rollwright.recipes.config.objective import credit as kinds
 

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from functools import partial
 
-from rollwright.algorithms.adaptive_kl import AdaptiveKl
-from rollwright.algorithms.corrected_kl import kl_k3_corrected
-from rollwright.algorithms.entropy_bonus import entropy_regularizer
-from rollwright.algorithms.kl import kl_k1, kl_k2, kl_k3, kl_k3_plus
-from rollwright.algorithms.magic_entropy import MagicEntropy
 from rollwright.algorithms.objective import Controller, RatioFn, Regularizer, WeightFn
-from rollwright.algorithms.positive_nll import positive_nll
-from rollwright.algorithms.ratios import bypass_ratio, token_ratio
+from rollwright.algorithms.ratios.token_ratios import bypass_ratio, token_ratio
+from rollwright.algorithms.regularizers.adaptive_kl import AdaptiveKl
+from rollwright.algorithms.regularizers.corrected_kl import kl_k3_corrected
+from rollwright.algorithms.regularizers.entropy_bonus import entropy_regularizer
+from rollwright.algorithms.regularizers.kl import kl_k1, kl_k2, kl_k3, kl_k3_plus
+from rollwright.algorithms.regularizers.magic_entropy import MagicEntropy
+from rollwright.algorithms.regularizers.positive_nll import positive_nll
 from rollwright.recipes.config.objective import ObjectiveConfig
 
 __all__ = ["Terms", "build_kl_coefficient", "build_regularizers"]

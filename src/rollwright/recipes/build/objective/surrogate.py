@@ -3,26 +3,26 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from rollwright.algorithms.binary_drift import BinaryDrift, squared_drift
-from rollwright.algorithms.cispo import Aipo, Cispo
-from rollwright.algorithms.clipping import Clip
-from rollwright.algorithms.covariance import ClipCov, KlCov, clip_cov_stage, kl_cov_stage
-from rollwright.algorithms.denominators import TokenMean
+from rollwright.algorithms.denominators.plain import TokenMean
 from rollwright.algorithms.disclosure import chosen
-from rollwright.algorithms.dual_clip import DualClip
-from rollwright.algorithms.earl_gate import EarlGate, earl_gate_stage
-from rollwright.algorithms.geometric_clip import GeometricMeanClip
-from rollwright.algorithms.importance_mask import DoubleSidedMask, MaskedImportance
-from rollwright.algorithms.likelihood import log_likelihood, policy_gradient
-from rollwright.algorithms.mass_gate import MassAdaptiveGate
-from rollwright.algorithms.mirror_descent import MirrorDescent
 from rollwright.algorithms.objective import Regularizer, SurrogateFn, UpdateStage
-from rollwright.algorithms.outer_clip import AdaptiveUpperBound, OuterClip
-from rollwright.algorithms.prefix_clip import PrefixClip
-from rollwright.algorithms.sequence_clip import SequenceClip
-from rollwright.algorithms.sequence_weights import Topr, Vespo
-from rollwright.algorithms.signed_bounds import SignedBounds
-from rollwright.algorithms.soft_gate import SoftGate
+from rollwright.algorithms.surrogates.binary_drift import BinaryDrift, squared_drift
+from rollwright.algorithms.surrogates.cispo import Aipo, Cispo
+from rollwright.algorithms.surrogates.clipping import Clip
+from rollwright.algorithms.surrogates.covariance import ClipCov, KlCov, clip_cov_stage, kl_cov_stage
+from rollwright.algorithms.surrogates.dual_clip import DualClip
+from rollwright.algorithms.surrogates.earl_gate import EarlGate, earl_gate_stage
+from rollwright.algorithms.surrogates.geometric_clip import GeometricMeanClip
+from rollwright.algorithms.surrogates.importance_mask import DoubleSidedMask, MaskedImportance
+from rollwright.algorithms.surrogates.likelihood import log_likelihood, policy_gradient
+from rollwright.algorithms.surrogates.mass_gate import MassAdaptiveGate
+from rollwright.algorithms.surrogates.mirror_descent import MirrorDescent
+from rollwright.algorithms.surrogates.outer_clip import AdaptiveUpperBound, OuterClip
+from rollwright.algorithms.surrogates.prefix_clip import PrefixClip
+from rollwright.algorithms.surrogates.sequence_clip import SequenceClip
+from rollwright.algorithms.surrogates.sequence_weights import Topr, Vespo
+from rollwright.algorithms.surrogates.signed_bounds import SignedBounds
+from rollwright.algorithms.surrogates.soft_gate import SoftGate
 from rollwright.recipes.config.objective import surrogate as kinds
 
 __all__ = ["LossParts", "build_surrogate"]

@@ -1,0 +1,1 @@
+"""How rewards become advantages: baselines, returns, critics, states, teachers, and the stages around them."""

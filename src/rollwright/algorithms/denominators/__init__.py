@@ -1,0 +1,1 @@
+"""What a token weighs, made once on all rows of an update."""

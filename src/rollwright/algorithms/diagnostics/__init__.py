@@ -1,0 +1,1 @@
+"""What is measured of an update, a group and a token."""

@@ -1,0 +1,139 @@
+"""Metrics of an update that are one value a trained token, reduced over all of them or over every stratum at once."""
+
+from dataclasses import dataclass
+from typing import Final, Literal, assert_never
+
+import torch
+from torch import Tensor
+
+from rollwright.algorithms.diagnostics.measurement import Diagnostic
+from rollwright.algorithms.diagnostics.token_measures import TokenMeasures
+from rollwright.algorithms.flags import CLIPPED_HIGH, CLIPPED_LOW, DUAL_CLIP, has_flag
+from rollwright.algorithms.ratios.token_ratios import LOG_RATIO_BOUND, clamped_exp
+from rollwright.algorithms.regularizers.kl import k3_of
+
+__all__ = ["STRATIFIED", "Strata", "TokenValues", "reduce_by_stratum", "reduce_whole", "token_values"]
+
+STRATIFIED: Final = frozenset(
+    {
+        "policy/kl_beh",
+        "policy/kl_beh_k3",
+        "policy/kl_ref",
+        "policy/clip_frac",
+        "policy/clip_frac_two_sided",
+        "policy/mask_frac",
+        "is/ess_frac",
+        "is/max",
+        "is/frac_truncated",
+        "entropy/full",
+        "entropy/sampled",
+    }
+)
+"""Names of these metrics; also measured by source, length, sign of the advantage, kind of action and lag."""
+
+_ACTING: Final = CLIPPED_HIGH | CLIPPED_LOW | DUAL_CLIP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TokenValues:
+    """A metric before it is reduced."""
+
+    name: str
+    unit: str
+    values: Tensor
+    """(N,) float64; not finite where the token has none."""
+    reduction: Literal["mean", "max", "effective_share"] = "mean"
+    """effective_share: (Σw)²/(n·Σw²)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Strata:
+    """One way to part the trained tokens, such as by source."""
+
+    label: str
+    """The label that its metrics carry."""
+    names: tuple[str, ...]
+    """Of each stratum, in order."""
+    index: Tensor
+    """(N,) int64, place in `names` of each token's stratum."""
+
+
+def token_values(tokens: TokenMeasures) -> tuple[TokenValues, ...]:
+    """What the given streams allow of `STRATIFIED`, in a fixed order.
+
+    Args:
+        tokens: N trained tokens.
+
+    Returns:
+        One entry a metric; a metric whose stream is absent is left out.
+    """
+    found = [_share("policy/clip_frac", has_flag(tokens.flags, _ACTING))]
+    if tokens.is_outside is not None:
+        found.append(_share("policy/clip_frac_two_sided", tokens.is_outside))
+    if tokens.is_kept is not None:
+        found.append(_share("policy/mask_frac", ~tokens.is_kept))
+    if tokens.is_truncated is not None:
+        found.append(_share("is/frac_truncated", tokens.is_truncated))
+    if (moved := tokens.log_ratio("current", "behavior")) is not None:
+        held = moved.clamp(min=-LOG_RATIO_BOUND, max=LOG_RATIO_BOUND)
+        k3 = torch.where(moved.isfinite(), torch.expm1(held) - held, torch.nan)
+        found.append(TokenValues(name="policy/kl_beh", unit="nat/token", values=-moved))
+        found.append(TokenValues(name="policy/kl_beh_k3", unit="nat/token", values=k3))
+    if (away := tokens.log_ratio("current", "reference")) is not None:
+        k3 = torch.where(away.isfinite(), k3_of(away), torch.nan)
+        found.append(TokenValues(name="policy/kl_ref", unit="nat/token", values=k3))
+    if (gap := tokens.log_ratio("proximal", "behavior")) is not None:
+        ratio = torch.where(gap.isfinite(), clamped_exp(gap), torch.nan)
+        found.append(TokenValues(name="is/ess_frac", unit="fraction", values=ratio, reduction="effective_share"))
+        found.append(TokenValues(name="is/max", unit="ratio", values=ratio, reduction="max"))
+    if tokens.entropy is not None:
+        found.append(TokenValues(name="entropy/full", unit="nat", values=tokens.entropy))
+    return (*found, TokenValues(name="entropy/sampled", unit="nat", values=-tokens.logprobs["current"]))
+
+
+def reduce_whole(one: TokenValues) -> Diagnostic:
+    """The metric over all tokens that have a value; None where none has."""
+    everything = Strata(label="", names=("",), index=torch.zeros(len(one.values), dtype=torch.int64))
+    ((value, count),) = _reduced(one, everything)
+    return Diagnostic(name=one.name, value=value, unit=one.unit, num_items=count)
+
+
+def reduce_by_stratum(one: TokenValues, strata: Strata) -> tuple[Diagnostic, ...]:
+    """The metric over every stratum in which a token has a value, with the stratum as label."""
+    return tuple(
+        Diagnostic(name=one.name, value=value, unit=one.unit, num_items=count, labels={strata.label: name})
+        for name, (value, count) in zip(strata.names, _reduced(one, strata), strict=True)
+        if value is not None
+    )
+
+
+def _share(name: str, where: Tensor) -> TokenValues:
+    return TokenValues(name=name, unit="fraction", values=where.to(torch.float64))
+
+
+def _reduced(one: TokenValues, strata: Strata) -> list[tuple[float | None, int]]:
+    """Value and number of items of each stratum."""
+    known = one.values.isfinite()
+    index, values = strata.index, torch.where(known, one.values, 0.0)
+    num_strata = len(strata.names)
+    counts = _totals(known.to(torch.float64), index, num_strata)
+    match one.reduction:
+        case "mean":
+            reduced = _totals(values, index, num_strata) / counts
+        case "effective_share":
+            squares = _totals(values.square(), index, num_strata)
+            reduced = _totals(values, index, num_strata).square() / (counts * squares)
+        case "max":
+            start = values.new_full((num_strata,), -torch.inf)
+            reduced = start.scatter_reduce(0, index[known], values[known], "amax")
+        case _:
+            assert_never(one.reduction)
+    numbers = [(float(value), int(count)) for value, count in zip(reduced.unbind(), counts.unbind(), strict=True)]
+    return [(value if count else None, count) for value, count in numbers]
+
+
+def _totals(values: Tensor, index: Tensor, num_strata: int) -> Tensor:
+    """(num_strata,) sums."""
+    if num_strata == 1:
+        return values.sum().reshape(1)
+    return index.bincount(weights=values, minlength=num_strata)

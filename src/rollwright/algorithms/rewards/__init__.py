@@ -1,0 +1,1 @@
+"""The arithmetic of rewards: parts, gates, judges, tests and costs."""

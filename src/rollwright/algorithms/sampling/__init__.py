@@ -1,0 +1,1 @@
+"""Which tasks are attempted, how often, and at what temperature."""

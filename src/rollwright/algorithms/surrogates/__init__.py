@@ -1,0 +1,1 @@
+"""What is maximised of each token, and the losses of critics and pairs."""
