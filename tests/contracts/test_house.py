@@ -148,11 +148,19 @@ def test_the_reference_pages_are_current():
     """After a change of marks or of the catalogue: `make docs`."""
     shown = rows.load_rows()
     row_tests = rows.group_tests([row.id for row in shown], find_marked_tests(ROOT, "row"), "row")
-    assert (ROOT / rows.DOCUMENT).read_text(encoding="utf-8") == rows.render_document(shown, row_tests)
+    page = rows.render_document(shown, row_tests, rows.load_reasons())
+    assert (ROOT / rows.DOCUMENT).read_text(encoding="utf-8") == page
     titles = cases.load_case_titles()
     case_tests = rows.group_tests([case.id for case in titles], find_marked_tests(ROOT, "case"), "case")
     assert (ROOT / cases.DOCUMENT).read_text(encoding="utf-8") == cases.render_document(titles, case_tests)
     assert (ROOT / methods.DOCUMENT).read_text(encoding="utf-8") == methods.render_document()
+
+
+def test_every_row_of_the_mathematics_has_a_test_or_a_reason_and_none_has_both():
+    listed = rows.load_rows()
+    shown = rows.group_tests([row.id for row in listed], find_marked_tests(ROOT, "row"), "row")
+    reasons = rows.load_reasons()
+    assert set(reasons) == {row.id for row in listed if row.group in (3, 5) and not shown[row.id]}
 
 
 def test_fixtures_say_where_they_come_from():
