@@ -20,16 +20,23 @@ from rollwright.evidence.manifest import (
     RunSection,
 )
 from rollwright.recipes.build.machine import code_commit, framework_versions, machine_section
+from rollwright.recipes.build.objective import build_objective
 from rollwright.recipes.config.learning import StageConfig
 from rollwright.recipes.config.objective import ObjectiveConfig
-from rollwright.recipes.config.objective.surrogate import ClipConfig, ClipCovConfig, DualClipConfig, SequenceClipConfig
+from rollwright.recipes.config.objective.surrogate import (
+    ClipConfig,
+    ClipCovConfig,
+    DualClipConfig,
+    EarlConfig,
+    SequenceClipConfig,
+)
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.flat import flatten
 from rollwright.recipes.resolve import Resolved
 from rollwright.record import EligibleRow, Environment, digest
 from rollwright.tasks import Mixture
 
-__all__ = ["ManifestFacts", "build_manifest"]
+__all__ = ["ManifestFacts", "build_manifest", "eligible_rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +89,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
         evaluation=_evaluation(facts.protocol, commit, template_sha256),
         machine=machine_section(threads={"engine and learner in turns": recipe.runtime.threads}),
         seeds={"run": recipe.run.seed, "evaluation": recipe.evaluation.seed},
-        eligible=_eligible(recipe),
+        eligible=eligible_rows(recipe),
         configuration=tuple(
             ConfigValue(
                 key=key,
@@ -95,6 +102,19 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
         receipts=recipe.evidence.receipts,
         is_deterministic=facts.is_deterministic,
     )
+
+
+def eligible_rows(recipe: RecipeConfig) -> tuple[EligibleRow, ...]:
+    """Which tokens each component of each stage's loss is made of: what the audit holds receipts to."""
+    rows: list[EligibleRow] = []
+    kinds = {stage.kind for stage in recipe.stages}
+    if "supervised" in kinds:
+        rows.append(EligibleRow(model="policy", component="nll", origin="demonstration", policy=None))
+    if "rl" in kinds:
+        objective = build_objective(recipe.objective, recipe.rollout)
+        components = (objective.component, *(one.component for one in objective.regularizers))
+        rows += [EligibleRow(model="policy", component=one, origin="policy", policy="policy") for one in components]
+    return tuple(rows)
 
 
 def _model(recipe: RecipeConfig, facts: ManifestFacts, template_sha256: str) -> ModelSection:
@@ -170,7 +190,7 @@ def _algorithm(stage: StageConfig, recipe: RecipeConfig) -> AlgorithmSection:
         )
     objective: ObjectiveConfig = recipe.objective
     clip = objective.surrogate
-    is_clipped = isinstance(clip, ClipConfig | DualClipConfig | ClipCovConfig | SequenceClipConfig)
+    is_clipped = isinstance(clip, ClipConfig | DualClipConfig | ClipCovConfig | SequenceClipConfig | EarlConfig)
     return AlgorithmSection(
         stage=stage.name,
         estimator=objective.kind,
@@ -181,15 +201,3 @@ def _algorithm(stage: StageConfig, recipe: RecipeConfig) -> AlgorithmSection:
         kl_reference_revision="weights at the start of the stage" if objective.kl_coefficient else None,
         max_policy_lag=recipe.runtime.max_lag,
     )
-
-
-def _eligible(recipe: RecipeConfig) -> tuple[EligibleRow, ...]:
-    rows: list[EligibleRow] = []
-    kinds = {stage.kind for stage in recipe.stages}
-    if "supervised" in kinds:
-        rows.append(EligibleRow(model="policy", component="nll", origin="demonstration", policy=None))
-    if "rl" in kinds:
-        rows.append(EligibleRow(model="policy", component="policy_gradient", origin="policy", policy="policy"))
-        if recipe.objective.kl_coefficient:
-            rows.append(EligibleRow(model="policy", component="kl", origin="policy", policy="policy"))
-    return tuple(rows)
