@@ -82,6 +82,18 @@ def test_each_resolved_value_is_shown_with_its_origin(capsys, command):
     assert all(key in table for key in resolved.origins)
 
 
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("objective=ppo", "reads a critic's values, which no stage of a run makes yet"),
+        ("objective=cispo", "high has no default: MiniMax-M1 (CISPO) did not disclose it"),
+    ],
+)
+def test_a_dry_run_refuses_what_a_run_would_refuse(setting, says, capsys):
+    assert run_command(["train", "arithmetic-tool", "--dry-run", "--set", setting]) == 2
+    assert says in capsys.readouterr().err
+
+
 def test_a_dry_run_starts_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run_command(["train", "arithmetic-tool", "--dry-run", "--seed", "7", "--run-dir", "mine"]) == 0

@@ -86,7 +86,7 @@ def test_the_composed_recipe_is_one_that_trains(tmp_path, monkeypatch, capsys):
     assert 'objective.kind                      "composed"' in shown
     assert "recipe composed, objective composed" in shown
     found = resolve("mine.toml").recipe
-    refuse_untrainable(found.objective, found.rollout)
+    refuse_untrainable(found)
 
 
 def test_a_part_of_ones_own_is_checked_and_described():

@@ -65,7 +65,10 @@ def train(  # noqa: PLR0913 - each parameter is an option that a person may give
     resolved = _resolved(recipe, from_run, chosen)
     screen = open_screen(json)
     if dry_run:
+        from rollwright.recipes.build.objective import refuse_untrainable
+
         show_resolved(resolved, screen)
+        refuse_untrainable(resolved.recipe)
         return
     from rollwright.cli.results import show_result
     from rollwright.recipes.runs import TrainOrder, train_run

@@ -76,6 +76,8 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
         "token_level_loss",
         "calculate_per_token_loss",
     ),
+    "objective.credit.eps": ("std_epsilon", "norm_eps", "adv_eps"),
+    "objective.credit.ddof": ("unbiased", "std_unbiased"),
     "objective.surrogate.clip_low": (
         "clip_ratio",
         "clip_ratio_low",

@@ -121,8 +121,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
     path = order.run_dir or _free_folder(resolved.recipe)
     if (path / "manifest.json").exists():
         raise RecipeError(f"{path} already holds a run; `rollwright resume {path}` goes on with it, or choose another.")
-    if any(stage.kind == "rl" for stage in resolved.recipe.stages):
-        refuse_untrainable(resolved.recipe.objective, resolved.recipe.rollout)
+    refuse_untrainable(resolved.recipe)
     source = None if order.source is None else StoredRun(order.source)
     stored = None if source is None else stored_batches(resolved.recipe, source, observer)
     with ExitStack() as stack:

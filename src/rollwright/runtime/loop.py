@@ -380,8 +380,10 @@ class Loop:
 
 
 def _latest(metrics: Sequence[Metric], name: str, stat: str | None = None) -> float | None:
-    """The last value of a metric of this name and statistic; None where it is undefined."""
-    return next((m.value for m in reversed(metrics) if m.name == name and m.labels.get("stat") == stat), None)
+    """The last value of a metric over all tokens, of this name and statistic; None where it is undefined."""
+    due = {"model"} if stat is None else {"model", "stat"}
+    of_all = (m for m in reversed(metrics) if m.name == name and set(m.labels) == due)
+    return next((m.value for m in of_all if m.labels.get("stat") == stat), None)
 
 
 def sorted_by_id(ended: Sequence[ScoredTrajectory]) -> tuple[ScoredTrajectory, ...]:

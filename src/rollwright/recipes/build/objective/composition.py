@@ -31,6 +31,7 @@ from rollwright.recipes.build.objective.regularizers import build_kl_coefficient
 from rollwright.recipes.build.objective.surrogate import build_surrogate
 from rollwright.recipes.config.objective import ObjectiveConfig
 from rollwright.recipes.config.objective.credit import UNFED
+from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.config.sampling import RolloutConfig
 from rollwright.recipes.errors import RecipeError
 
@@ -87,19 +88,22 @@ def compose(config: ObjectiveConfig, sizes: Sizes) -> Objective:
     return objective if config.self_normalize == "none" else self_normalizing(objective, over=config.self_normalize)
 
 
-def refuse_untrainable(config: ObjectiveConfig, rollout: RolloutConfig) -> None:
-    """Refuse what cannot be built or fed, before a run has a folder.
+def refuse_untrainable(recipe: RecipeConfig) -> None:
+    """Refuse an objective that cannot be built or fed, before a run has a folder.
 
     Raises:
         RecipeError: where the composition reads what no stage of a run makes yet.
         ObjectiveError: where it means nothing, or lacks a constant that its source does not give.
     """
+    if not any(stage.kind == "rl" for stage in recipe.stages):
+        return
+    config = recipe.objective
     if (missing := UNFED.get(config.credit.kind)) is not None:
         raise RecipeError(
             f"objective {config.kind!r} with credit {config.credit.kind!r} reads {missing}, which no stage of a run "
             "makes yet; choose another. `rollwright recipe explain` shows what it computes."
         )
-    build_objective(config, rollout)
+    build_objective(config, recipe.rollout)
 
 
 def build_weights(config: ObjectiveConfig, sizes: Sizes) -> WeightFn:
