@@ -154,6 +154,7 @@ def check_single_precision(objective, batch):
     packed = whole(objective, batch, filler=0.0)
     exact, slopes = run(objective, packed)
     streams = packed.streams
+    assert streams.entropy is not None
     single = replace(
         streams,
         advantages=streams.advantages.float(),

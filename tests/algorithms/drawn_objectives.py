@@ -1,19 +1,43 @@
 """Random compositions: one for each part of the catalogue, the other parts drawn until the whole is legal."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Literal, TypeVar
 
 from rollwright.algorithms import Objective, ObjectiveError, Regularizer, check_objective, no_correction
 from rollwright.algorithms.corrections.self_normalized import self_normalizing
+from rollwright.algorithms.objective import CreditFn, WeightFn
 from rollwright.algorithms.streams import BEFORE_CREDIT
 from rollwright.algorithms.trial import CREDIT_NEEDS, inputs_for, streams_before_credit, without
 from tests.algorithms.battery import Held
-from tests.algorithms.drawn_parts import CHOICES
+from tests.algorithms.drawn_parts import (
+    CORRECTIONS,
+    CREDITS,
+    NORMALIZED,
+    RATIOS,
+    STAGES,
+    SURROGATES,
+    TERMS,
+    WEIGHTS,
+    Term,
+)
 
 __all__ = ["Drawn", "drawn_with", "names_of_choices"]
 
 TRIES = 400
+CHOICES: Mapping[str, Mapping[str, object]] = {
+    "credit": CREDITS,
+    "stage": STAGES,
+    "ratio": RATIOS,
+    "correction": CORRECTIONS,
+    "surrogate": SURROGATES,
+    "weights": WEIGHTS,
+    "term": TERMS,
+    "normalized": NORMALIZED,
+}
+Of = TypeVar("Of")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +70,17 @@ def drawn_with(kind, name):
     raise AssertionError(f"nothing legal has {kind} {name!r}; the last: {refusals[-3:]}")
 
 
-def _draw(draws, kind, name):
-    def one(of):
-        return CHOICES[of][name if of == kind else draws.choice(list(CHOICES[of]))]
+def _draw(draws: random.Random, kind: str, name: str) -> tuple[Objective, Held]:
+    def one(choices: Mapping[str, Of]) -> Of:
+        return choices[name] if choices is CHOICES[kind] else _any(draws, choices)
 
-    credit = one("credit")
-    stages = [one("stage")] if kind == "stage" else []
-    stages += [_any(draws, "stage") for _ in range(draws.choice([0, 0, 1, 2]))]
+    credit = one(CREDITS)
+    stages = [one(STAGES)] if kind == "stage" else []
+    stages += [_any(draws, STAGES) for _ in range(draws.choice([0, 0, 1, 2]))]
     for stage in stages:
         credit = partial(stage, credit=credit)
-    ratio, correction, loss, weights, term = (one(of) for of in ("ratio", "correction", "surrogate", "weights", "term"))
-    regularizers, asked = _terms(term, _any(draws, "weights"))
+    ratio, correction, loss, weights, term = one(RATIOS), one(CORRECTIONS), one(SURROGATES), one(WEIGHTS), one(TERMS)
+    regularizers, asked = _terms(term, _any(draws, WEIGHTS))
     objective = Objective(
         name=f"drawn with {name}",
         credit=credit,
@@ -72,7 +96,8 @@ def _draw(draws, kind, name):
         acts_without_advantage=loss.acts_without_advantage,
         before_credit=streams_before_credit(credit),
     )
-    over = one("normalized") if kind == "normalized" else draws.choice(["token", "row", None, None])
+    chances: list[Literal["token", "row"] | None] = [*NORMALIZED.values(), None, None]
+    over = one(NORMALIZED) if kind == "normalized" else draws.choice(chances)
     if over is not None and correction.correction is not no_correction and "proximal" in correction.needs:
         objective = self_normalizing(objective, over=over)
     elif kind == "normalized":
@@ -80,11 +105,11 @@ def _draw(draws, kind, name):
     return objective, loss.held if loss.held != "nothing" else ratio.held
 
 
-def _any(draws, kind):
-    return draws.choice(list(CHOICES[kind].values()))
+def _any(draws: random.Random, choices: Mapping[str, Of]) -> Of:
+    return draws.choice(list(choices.values()))
 
 
-def _needs_of(credit):
+def _needs_of(credit: CreditFn) -> frozenset[str]:
     """What a credit reads of a second model, found by leaving each out."""
     inputs, everything = inputs_for(credit, 2), frozenset(CREDIT_NEEDS.values())
 
@@ -98,9 +123,10 @@ def _needs_of(credit):
     return frozenset(need for need in everything if refuses(need))
 
 
-def _terms(term, weights):
-    if not term:
+def _terms(term: Term | None, weights: WeightFn) -> tuple[tuple[Regularizer, ...], frozenset[str]]:
+    if term is None:
         return (), frozenset()
-    component, per_token, coefficient, needs = term
-    made = Regularizer(component=component, coefficient=coefficient, per_token=per_token, weights=weights)
-    return (made,), needs
+    made = Regularizer(
+        component=term.component, coefficient=term.coefficient, per_token=term.per_token, weights=weights
+    )
+    return (made,), term.needs

@@ -1,8 +1,11 @@
 """What random compositions are drawn from: every part of the catalogue, with numbers that make it act."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
+
+from torch import Tensor
 
 from rollwright.algorithms import (
     Clip,
@@ -74,6 +77,18 @@ from rollwright.algorithms.credit.whitening import (
 from rollwright.algorithms.denominators.equal_siblings import EqualSiblings
 from rollwright.algorithms.denominators.plain import EpisodeMean
 from rollwright.algorithms.denominators.source_balance import SourceBalance
+from rollwright.algorithms.objective import (
+    Controller,
+    CorrectionFn,
+    Credit,
+    CreditFn,
+    KeepFn,
+    RatioFn,
+    SurrogateFn,
+    TokenStreams,
+    UpdateStage,
+    WeightFn,
+)
 from rollwright.algorithms.ratios.prefix_ratios import prefix_mean_ratio, prefix_ratio
 from rollwright.algorithms.ratios.sequence_ratios import (
     sequence_mean_ratio,
@@ -114,35 +129,61 @@ from rollwright.algorithms.surrogates.value_losses import ClippedValueLoss, Hube
 from tests.algorithms.battery import Held
 from tests.algorithms.drawn_batches import PARTS_OF_REWARD
 
-__all__ = ["CHOICES", "Correction", "Loss", "Ratio"]
+__all__ = [
+    "CORRECTIONS",
+    "CREDITS",
+    "NORMALIZED",
+    "RATIOS",
+    "STAGES",
+    "SURROGATES",
+    "TERMS",
+    "WEIGHTS",
+    "Correction",
+    "CreditStage",
+    "Loss",
+    "Ratio",
+    "Term",
+]
 
-PROXIMAL, BEHAVIOR = frozenset({"proximal"}), frozenset({"behavior"})
+PROXIMAL, BEHAVIOR, VALUES = frozenset({"proximal"}), frozenset({"behavior"}), frozenset({"values"})
 BOTH = PROXIMAL | BEHAVIOR
-WEIGHED = dict.fromkeys(PARTS_OF_REWARD, 0.5)
+WEIGHED: Mapping[str, float] = dict.fromkeys(PARTS_OF_REWARD, 0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    make: Callable
+    make: RatioFn
     needs: frozenset[str] = frozenset()
     held: Held = "nothing"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    keep: Callable = keep_all
-    correction: Callable = no_correction
+    keep: KeepFn = keep_all
+    correction: CorrectionFn = no_correction
     needs: frozenset[str] = BOTH
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    surrogate: Callable
-    stages: tuple = ()
+    surrogate: SurrogateFn
+    stages: tuple[UpdateStage, ...] = ()
     needs: frozenset[str] = frozenset()
     held: Held = "nothing"
     component: str = "policy_gradient"
     acts_without_advantage: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Term:
+    component: str
+    per_token: Callable[[TokenStreams], Tensor]
+    coefficient: float | Controller
+    needs: frozenset[str] = frozenset()
+
+
+CreditStage = Callable[..., Credit]
+"""Takes the credit that it stands around as `credit`."""
 
 
 def over_both(make, held: Held = "nothing"):
@@ -152,11 +193,15 @@ def over_both(make, held: Held = "nothing"):
     }
 
 
+def kl(per_token, coefficient: float | Controller = 0.1):
+    return Term(component="kl", per_token=per_token, coefficient=coefficient, needs=frozenset({"reference"}))
+
+
 def upper_bound():
     return AdaptiveUpperBound(low=0.8, step=0.01, largest=1.4)
 
 
-CREDITS = {
+CREDITS: Mapping[str, CreditFn] = {
     "return_to_go": partial(return_to_go, discount=0.9, baseline=0.5),
     "RunningBaseline": RunningBaseline(initial=0.3),
     "leave_one_out": leave_one_out,
@@ -193,7 +238,7 @@ CREDITS = {
     "normalize_parts": partial(normalize_parts, weights=WEIGHED),
 }
 QUANTILES = QuantileGate(penalty=0.5, percentile=50.0, slack=1.0, saturation=4.0, power=1.0, min_pass_rate=0.2)
-STAGES = {
+STAGES: Mapping[str, CreditStage] = {
     "whiten_advantages": whiten_advantages,
     "scale_advantages": scale_advantages,
     "compare_within": partial(compare_within, by=("dispatch", "role")),
@@ -226,7 +271,7 @@ STAGES = {
 }
 """Around a credit: truncation, comparison groups, shaped rewards, scaled advantages."""
 
-RATIOS = {
+RATIOS: Mapping[str, Ratio] = {
     "no_ratio": Ratio(make=no_ratio),
     "token_ratio": Ratio(make=token_ratio, needs=PROXIMAL),
     "bypass_ratio": Ratio(make=bypass_ratio, needs=BEHAVIOR),
@@ -236,7 +281,7 @@ RATIOS = {
     **{f"prefix_ratio, {over}": one for over, one in over_both(prefix_ratio, "other tokens").items()},
     **{f"prefix_mean_ratio, {over}": one for over, one in over_both(prefix_mean_ratio, "other tokens").items()},
 }
-CORRECTIONS = {
+CORRECTIONS: Mapping[str, Correction] = {
     "none": Correction(needs=frozenset()),
     "staleness_ratio": Correction(correction=staleness_ratio),
     "TruncatedRatio": Correction(correction=TruncatedRatio(cap=1.3)),
@@ -248,7 +293,7 @@ CORRECTIONS = {
     "OffPolicySequenceMask": Correction(keep=OffPolicySequenceMask(delta=0.1)),
     "OffPolicySequenceMask, current": Correction(keep=OffPolicySequenceMask(delta=0.1, of="current"), needs=BEHAVIOR),
 }
-SURROGATES = {
+SURROGATES: Mapping[str, Loss] = {
     "policy_gradient": Loss(surrogate=policy_gradient),
     "log_likelihood": Loss(surrogate=log_likelihood, component="nll", acts_without_advantage=True),
     "Clip": Loss(surrogate=Clip(high=1.28)),
@@ -287,7 +332,7 @@ SURROGATES = {
     "MassAdaptiveGate": Loss(surrogate=MassAdaptiveGate(sigma_base=0.3, gate="differentiated")),
     "MirrorDescent": Loss(surrogate=MirrorDescent(tau=0.3), acts_without_advantage=True),
 }
-WEIGHTS = {
+WEIGHTS: Mapping[str, WeightFn] = {
     **{rule.name: rule for rule in (TokenMean(), ResponseMean(), FixedLength(length=7), SequenceSum(), EpisodeMean())},
     "prompt_mean": PromptMean(),
     "prompt_mean, token": PromptMean(within="token"),
@@ -299,28 +344,21 @@ WEIGHTS = {
     "prompt_mean, kept": PromptMean(counting="kept"),
     "episode_mean, kept": EpisodeMean(counting="kept"),
 }
-REFERENCE = frozenset({"reference"})
-TERMS = {
-    "nothing": (),
-    "squared_drift": ("drift", squared_drift, 0.5, BEHAVIOR),
-    "ClippedValueLoss": ("value", ClippedValueLoss(), 0.5, frozenset({"values"})),
-    "HuberValueLoss": ("value", HuberValueLoss(delta=0.5), 0.5, frozenset({"values"})),
-    "kl_k1": ("kl", kl_k1, 0.1, REFERENCE),
-    "kl_k2": ("kl", kl_k2, AdaptiveKl(initial=0.1, target=0.05, num_rows=8), REFERENCE),
-    "kl_k3": ("kl", kl_k3, 0.1, REFERENCE),
-    "kl_k3_plus": ("kl", kl_k3_plus, 0.1, REFERENCE),
-    "kl_k3_corrected": ("kl", kl_k3_corrected, 0.1, REFERENCE | BEHAVIOR),
-    "entropy_bonus": ("entropy", entropy_bonus, MagicEntropy(), frozenset({"entropy"})),
-    "negative_log_likelihood": ("positive_nll", negative_log_likelihood, 0.1, frozenset()),
+TERMS: Mapping[str, Term | None] = {
+    "nothing": None,
+    "squared_drift": Term(component="drift", per_token=squared_drift, coefficient=0.5, needs=BEHAVIOR),
+    "ClippedValueLoss": Term(component="value", per_token=ClippedValueLoss(), coefficient=0.5, needs=VALUES),
+    "HuberValueLoss": Term(component="value", per_token=HuberValueLoss(delta=0.5), coefficient=0.5, needs=VALUES),
+    "kl_k1": kl(kl_k1),
+    "kl_k2": kl(kl_k2, AdaptiveKl(initial=0.1, target=0.05, num_rows=8)),
+    "kl_k3": kl(kl_k3),
+    "kl_k3_plus": kl(kl_k3_plus),
+    "kl_k3_corrected": Term(
+        component="kl", per_token=kl_k3_corrected, coefficient=0.1, needs=frozenset({"reference"}) | BEHAVIOR
+    ),
+    "entropy_bonus": Term(
+        component="entropy", per_token=entropy_bonus, coefficient=MagicEntropy(), needs=frozenset({"entropy"})
+    ),
+    "negative_log_likelihood": Term(component="positive_nll", per_token=negative_log_likelihood, coefficient=0.1),
 }
-"""Component, term, coefficient and needs."""
-CHOICES = {
-    "credit": CREDITS,
-    "stage": STAGES,
-    "ratio": RATIOS,
-    "correction": CORRECTIONS,
-    "surrogate": SURROGATES,
-    "weights": WEIGHTS,
-    "term": TERMS,
-    "normalized": {"token": "token", "row": "row"},
-}
+NORMALIZED: Mapping[str, Literal["token", "row"]] = {"token": "token", "row": "row"}

@@ -1,8 +1,9 @@
-"""Every preset of the library in one table, with what its publication leaves open chosen, and what holds of it.
+"""What holds of every preset of the library: those of its own table, and some with other numbers or parts.
 
 A new preset adds a row here; the battery does the rest.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -10,52 +11,28 @@ from typing import Literal
 import pytest
 
 from rollwright.algorithms import Keep, Objective, Regularizer, TokenMean, kl_k3, staleness_ratio
+from rollwright.algorithms.corrections.composite_mask import CompositeMask
+from rollwright.algorithms.corrections.row_rejection import RowRejection
 from rollwright.algorithms.credit.centered import center_within_group
-from rollwright.algorithms.credit.generalized_advantage import LengthAdaptive
 from rollwright.algorithms.denominators.plain import PromptMean, ResponseMean
 from rollwright.algorithms.flags import TOKEN_MASK, raise_flag
+from rollwright.algorithms.objective import KeepFn
 from rollwright.algorithms.presets import (
     EntropyFollowingClip,
-    areal,
     bypassing_proximal,
-    cispo,
-    compaction_rl,
-    ctpo,
     dapo,
-    decoupled_ppo,
     dr_grpo,
     gigpo,
     glm5_agents,
-    glm5_reasoning,
-    gmpo,
-    gpg,
     grpo,
-    grpo_roc,
     gspo,
-    intellect3,
-    magic,
     mai_thinking,
     maspo,
-    mimo,
-    mopd,
-    opd,
-    opo,
     ppo,
-    prime,
-    prime_rl,
     reinforce,
-    reinforce_plus_plus,
-    reinforce_plus_plus_baseline,
-    remax,
-    rloo,
-    sao,
-    sapo,
-    supervised,
-    topr,
-    vapo,
-    vespo,
     with_regularizer,
 )
+from rollwright.algorithms.presets.table import PRESETS
 from rollwright.algorithms.surrogates.sequence_clip import SequenceClip
 from tests.algorithms.battery import Held
 
@@ -98,15 +75,21 @@ def keep_near(piece):
     return Keep(keep=is_kept, flags=raise_flag(piece.action_mask & ~is_kept, TOKEN_MASK))
 
 
-def with_keep(objective, counting):
+def with_keep(objective, counting, keep: KeepFn = keep_near):
     return replace(
         objective,
-        keep=keep_near,
+        keep=keep,
         correction=staleness_ratio,
         weights=TokenMean(counting=counting),
         needs=objective.needs | {"behavior", "proximal"},
     )
 
+
+COMPOSITE = CompositeMask(token=(0.7, 1.5), row_mean=(0.8, 1.2))
+REJECTED = RowRejection(statistic="k3_mean", high=0.05)
+"""These drop whole rows, which then leave the denominators."""
+NARROW = EntropyFollowingClip(low=0.8, step=0.01, largest=0.2, outer_low=0.5, outer_high=2.0)
+"""Hard bounds that the ratios of the battery reach."""
 
 compared = partial(Row, shift="group", level="group")
 """Attempts of a group are compared, and nothing else."""
@@ -114,67 +97,75 @@ counted = partial(compared, token_global=True)
 """So, and every token counts alike, whatever row it stands in."""
 returned = partial(Row, shift="never", level="moves", credits_alone=True)
 """Rewards count as they are."""
-
+criticised = partial(returned, why="compared with a critic")
+taught = partial(returned, shift="group", token_global=True, why="the teacher's gap is the credit")
 batched = partial(Row, shift="batch", level="batch", local=False, token_global=True, credits_alone=True)
 """Rewards are compared over the whole batch."""
+stepped = partial(
+    returned,
+    credits_alone=False,
+    reads_turns=True,
+    why="steps are compared at unequal distances from the end",
+)
 
-ENTROPY_BOUNDS = EntropyFollowingClip(low=0.8, step=0.01, largest=1.4, outer_low=0.5, outer_high=2.0)
+PUBLISHED: Mapping[str, Callable[..., Row]] = {
+    "reinforce": partial(returned, why="compared with nothing"),
+    "rloo": compared,
+    "grpo": compared,
+    "reinforce_plus_plus": partial(batched, why="whitened over the batch"),
+    "reinforce_plus_plus_baseline": partial(counted, local=False),
+    "remax": partial(returned, why="compared with the greedy attempt"),
+    "opo": counted,
+    "gpg": partial(compared, local=False),
+    "supervised": partial(returned, shift="group", trains_unscored=True, token_global=True, why="imitates every row"),
+    "gspo": compared,
+    "cispo": partial(counted, held="weights"),
+    "sapo": compared,
+    "gmpo": compared,
+    "topr": partial(compared, held="weights"),
+    "ctpo": partial(compared, held="other tokens"),
+    "maspo": partial(counted, held="gate"),
+    "vespo": partial(compared, held="weights"),
+    "decoupled_ppo": counted,
+    "areal": partial(batched, why="normalised over the batch"),
+    "grpo_roc": counted,
+    "magic": counted,
+    "intellect3": partial(counted, held="weights"),
+    "glm5_reasoning": counted,
+    "glm5_agents": counted,
+    "mai_thinking": counted,
+    "prime_rl": counted,
+    "ppo": partial(criticised, token_global=True),
+    "vapo": criticised,
+    "sao": criticised,
+    "compaction_rl": criticised,
+    "gigpo": partial(stepped, token_global=True),
+    "prime": partial(compared, level="moves", why="process rewards differ by token"),
+    "opd": taught,
+    "mopd": taught,
+    "mimo": partial(compared, shift="never", why="what passes is told by the reward"),
+}
+"""Name in the library's table to what holds of it."""
 
-ROWS = {
-    "reinforce": returned(objective=reinforce(baseline=0.5), why="a constant baseline"),
-    "rloo": compared(objective=rloo()),
-    "grpo": compared(objective=grpo()),
+VARIANTS = {
+    # Rows of the battery have a few tokens, where the library's table chooses lengths of a run.
+    "dr_grpo": compared(objective=dr_grpo(max_tokens=16)),
+    "dapo": compared(objective=dapo(max_tokens=6, buffer_tokens=4), level="moves", why="lengths are penalised"),
+    "reinforce, baseline": returned(objective=reinforce(baseline=0.5), why="a constant baseline"),
     "grpo with kl": compared(objective=with_kl(grpo())),
     "grpo bypass": compared(objective=bypassing_proximal(grpo())),
     "grpo, masked": counted(objective=with_keep(grpo(), "structural")),
     "grpo, masked, kept": counted(objective=with_keep(grpo(), "kept")),
-    "dr_grpo": compared(objective=dr_grpo(max_tokens=16)),
-    "dapo": compared(objective=dapo(max_tokens=6, buffer_tokens=4), level="moves", why="lengths are penalised"),
-    "reinforce_plus_plus": batched(objective=reinforce_plus_plus(), why="whitened over the batch"),
-    "reinforce_plus_plus_baseline": counted(objective=reinforce_plus_plus_baseline(), local=False),
-    "remax": returned(objective=remax(), why="compared with the greedy attempt"),
-    "opo": counted(objective=opo()),
-    "gpg": compared(objective=gpg(), local=False),
-    "supervised": returned(
-        objective=supervised(), shift="group", trains_unscored=True, token_global=True, why="imitates every row"
-    ),
-    "gspo": compared(objective=gspo()),
+    "grpo, composite, kept": compared(objective=with_keep(grpo(), "kept", COMPOSITE)),
+    "grpo, rejected, kept": compared(objective=with_keep(grpo(), "kept", REJECTED)),
     "gspo, wide": compared(objective=gspo(clip=SequenceClip(low=0.8, high=1.2))),
-    "cispo": counted(objective=cispo(high=1.3), held="weights"),
-    "sapo": compared(objective=sapo()),
-    "gmpo": compared(objective=gmpo()),
-    "topr": compared(objective=topr(), held="weights"),
-    "ctpo": compared(objective=ctpo(), held="other tokens"),
-    "maspo": counted(objective=maspo(gate="differentiated")),
-    "maspo, detached": counted(objective=maspo(gate="detached"), held="gate"),
-    "vespo": compared(objective=vespo(), held="weights"),
-    "decoupled_ppo": counted(objective=decoupled_ppo()),
-    "areal": batched(objective=areal(), why="normalised over the batch"),
-    "grpo_roc": counted(objective=grpo_roc()),
-    "magic": counted(objective=magic()),
-    "intellect3": counted(objective=intellect3(), held="weights"),
-    "glm5_reasoning": counted(objective=glm5_reasoning(weights=TokenMean())),
-    "glm5_agents": compared(objective=glm5_agents(weights=ResponseMean())),
-    "mai_thinking": counted(objective=mai_thinking(credit=center_within_group, clip=ENTROPY_BOUNDS)),
-    "prime_rl": counted(objective=prime_rl()),
-    "ppo": returned(objective=ppo(discount=0.9, decay=0.8), why="compared with a critic"),
-    "vapo": returned(objective=vapo(), why="compared with a critic"),
-    "sao": returned(objective=sao(), why="compared with a critic"),
-    "compaction_rl": returned(
-        objective=compaction_rl(adaptive=LengthAdaptive(alpha=1.5, over="row")), why="compared with a critic"
-    ),
-    "gigpo": returned(
-        objective=gigpo(weights=PromptMean()),
-        credits_alone=False,
-        reads_turns=True,
-        why="steps are compared at unequal distances from the end",
-    ),
-    "prime": compared(objective=prime(), level="moves", why="process rewards differ by token"),
-    "opd": returned(objective=opd(), shift="group", token_global=True, why="the teacher's gap is the credit"),
-    "mopd": returned(
-        objective=mopd(weights=TokenMean()), shift="group", token_global=True, why="the teacher's gap is the credit"
-    ),
-    "mimo": compared(objective=mimo(max_scale=3.0), shift="never", why="what passes is told by the reward"),
+    "maspo, differentiated": counted(objective=maspo(gate="differentiated")),
+    "glm5_agents, rows": compared(objective=glm5_agents(weights=ResponseMean())),
+    "mai_thinking, narrow": counted(objective=mai_thinking(credit=center_within_group, clip=NARROW)),
+    "ppo, discounted": criticised(objective=ppo(discount=0.9, decay=0.8)),
+    "gigpo, prompts": stepped(objective=gigpo(weights=PromptMean())),
 }
+
+ROWS = {**{name: of(objective=PRESETS[name]()) for name, of in PUBLISHED.items()}, **VARIANTS}
 
 every_preset = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())

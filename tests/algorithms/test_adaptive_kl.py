@@ -1,6 +1,7 @@
 """The KL coefficient that follows the KL."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.cases import method_fixture
 
 
 def adaptive(**changes):
-    return AdaptiveKl(**{"initial": 0.2, "target": 6.0, "num_rows": 256, **changes})
+    return replace(AdaptiveKl(initial=0.2, target=6.0, num_rows=256), **changes)
 
 
 def follow(controller, *seen):

@@ -21,7 +21,7 @@ from rollwright.algorithms import (
 )
 from rollwright.algorithms.credit.by_source import normalize_by_source
 from rollwright.algorithms.credit.calls import broadcast_to_calls, calls_of_rows
-from rollwright.algorithms.credit.comparison import compare_within
+from rollwright.algorithms.credit.comparison import ComparisonKey, compare_within
 from rollwright.algorithms.credit.groups import UNSCORED, ZERO_CONTRAST
 from rollwright.algorithms.credit.pivots import find_pivots
 from rollwright.algorithms.credit.roles import blend_rewards, freeze_roles
@@ -143,7 +143,8 @@ def test_a_row_without_tokens_is_compared_with_nothing():
 
 
 def test_comparison_keys_that_are_wrong_or_missing_are_refused():
-    for by in ((), ("role", "role")):
+    wrong: tuple[tuple[ComparisonKey, ...], ...] = ((), ("role", "role"))
+    for by in wrong:
         with pytest.raises(ObjectiveError, match="rows are compared by"):
             compare_within(credit_inputs([1]), credit=center_within_group, by=by)
     with pytest.raises(ObjectiveError, match="`parent` keys"):
@@ -289,9 +290,8 @@ def test_pivots_need_two_scored_attempts_and_a_threshold():
 def test_every_task_has_mean_zero_and_unit_deviation_whatever_the_scale_of_its_rewards():
     rewards = torch.tensor([1.0, 0.0, 1.0, 0.0, 0.0, 1.0])
     for scale in (1.0, 1000.0, 1e-3):
-        inputs = credit_inputs(
-            [*rewards[:3], *(rewards[3:] * scale)], groups=[0] * 3 + [1] * 3, lengths=[1, 2, 3, 2, 1, 4]
-        )
+        scaled = torch.cat([rewards[:3], rewards[3:] * scale]).tolist()
+        inputs = credit_inputs(scaled, groups=[0] * 3 + [1] * 3, lengths=[1, 2, 3, 2, 1, 4])
         inputs = replace(inputs, source_index=torch.tensor([5, 5, 5, 2, 2, 2]))
         found = normalize_by_source(inputs, credit=center_within_group).advantages
         for of_source in (found[:6], found[6:]):

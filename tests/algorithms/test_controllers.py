@@ -27,7 +27,7 @@ from tests.algorithms.pieces import credit_inputs
 
 
 def adaptive(**changes):
-    return AdaptiveKl(**{"initial": 0.2, "target": 6.0, "num_rows": 256, **changes})
+    return replace(AdaptiveKl(initial=0.2, target=6.0, num_rows=256), **changes)
 
 
 def with_controllers():

@@ -3,6 +3,8 @@
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rollwright.algorithms.catalogue import PARTS
 from rollwright.algorithms.describe import describe, qualified_name
@@ -17,11 +19,17 @@ from tests.algorithms.battery import (
     check_states,
     check_unchanged,
 )
-from tests.algorithms.drawn_batches import GROUPS, episodes_of, seeded
+from tests.algorithms.drawn_batches import GROUPS, batches, episodes_of, seeded
 from tests.algorithms.drawn_objectives import drawn_with, names_of_choices
 
 CHOICES = names_of_choices()
 each_choice = pytest.mark.parametrize(("kind", "name"), CHOICES, ids=[f"{kind}-{name}" for kind, name in CHOICES])
+
+
+OF_ROWS = [(kind, name) for kind, name in CHOICES if kind in ("ratio", "correction", "normalized")]
+each_of_rows = pytest.mark.parametrize(("kind", "name"), OF_ROWS, ids=[f"{kind}-{name}" for kind, name in OF_ROWS])
+"""What looks at rows and prefixes, or drops them: where an update has few rows, or empty ones, matters."""
+few = settings(max_examples=6)
 
 
 def draws_of(kind, name):
@@ -55,6 +63,31 @@ def test_an_unchanged_policy_has_ratio_one_and_no_divergence(kind, name):
 def test_gradients_are_those_of_finite_differences(kind, name):
     drawn = drawn_with(kind, name)
     check_finite_differences(drawn.objective, seeded(draws_of(kind, name)[1]), drawn.held)
+
+
+@each_of_rows
+@few
+@given(batch=batches(), data=st.data())
+def test_updates_of_any_shape_have_gradients_of_no_cut_and_no_mask(kind, name, batch, data):
+    objective = drawn_with(kind, name).objective
+    cuts = data.draw(st.lists(st.integers(0, len(batch.lengths)), max_size=3))
+    check_cuts(objective, batch, cuts, data.draw(st.permutations(range(len(batch.lengths)))))
+    check_poison(objective, batch)
+
+
+@each_of_rows
+@few
+@given(batch=batches(unchanged=True))
+def test_updates_of_any_shape_have_ratio_one_where_the_policy_is_unchanged(kind, name, batch):
+    check_unchanged(drawn_with(kind, name).objective, batch)
+
+
+@each_of_rows
+@few
+@given(batch=batches())
+def test_updates_of_any_shape_have_gradients_of_finite_differences(kind, name, batch):
+    drawn = drawn_with(kind, name)
+    check_finite_differences(drawn.objective, batch, drawn.held)
 
 
 @each_choice

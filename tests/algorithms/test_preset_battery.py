@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rollwright.algorithms import ObjectiveError, check_objective, presets
 from rollwright.algorithms.flags import ZERO_ADVANTAGE, has_flag
 from rollwright.algorithms.objective import WeightFn
+from rollwright.algorithms.presets.table import PRESETS
 from tests.algorithms.battery import (
     check_cuts,
     check_finite_differences,
@@ -29,14 +30,22 @@ from tests.algorithms.preset_table import ROWS, every_preset
 
 SEEDS = (0, 1)
 NUM_ROWS = len(GROUPS)
-STEPS = {"EntropyFollowingClip", "bypassing_proximal", "clipped", "corrected", "gated", "score_function"}
-STEPS |= {"with_regularizer"}
+STEPS = {
+    "EntropyFollowingClip",
+    "bypassing_proximal",
+    "clipped",
+    "corrected",
+    "gated",
+    "score_function",
+    "with_regularizer",
+}
 """Exported beside the presets: what they are built with."""
 few = settings(max_examples=4)
 
 
-def test_every_preset_stands_in_the_table():
-    assert {row.objective.name for row in ROWS.values()} == set(presets.__all__) - STEPS
+def test_every_preset_stands_in_the_library_s_table_and_in_that_of_what_holds():
+    assert {name: make().name for name, make in PRESETS.items()} == {name: name for name in PRESETS}
+    assert {row.objective.name for row in ROWS.values()} == set(PRESETS) == set(presets.__all__) - STEPS
 
 
 def test_what_moves_without_contrast_says_why():

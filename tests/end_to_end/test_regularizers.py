@@ -16,6 +16,7 @@ from rollwright.evidence import query, table_hashes
 from rollwright.learner.models import load_causal_lm
 from rollwright.recipes.runs import TrainOrder, train_run
 from tests.cases import case
+from tests.end_to_end.cells import labels_of, number
 from tests.end_to_end.children import start_command
 from tests.end_to_end.small import RECIPE, Listener, arguments, small
 
@@ -52,7 +53,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 def values_of(run: Path, name: str) -> list[float]:
     """Of a metric over all tokens of each update that has it, in order."""
     rows = query(run, 'SELECT name, value, labels FROM metrics WHERE value IS NOT NULL ORDER BY "update"').rows
-    return [float(value) for found, value, labels in rows if found == name and dict(labels).keys() == {"model"}]
+    return [number(value) for found, value, labels in rows if found == name and set(labels_of(labels)) == {"model"}]
 
 
 def controllers(run: Path, step: int) -> list[Mapping[str, float]]:

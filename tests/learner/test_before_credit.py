@@ -108,8 +108,8 @@ def test_how_a_draft_is_cut_changes_no_score():
     draft = drafted(two_turn_groups())
     own = EVERYTHING.before_credit - {"reference"}
     whole, cut = (
-        learner_of(**settings).score_before_credit(draft, replace(grpo(), before_credit=own)).scores
-        for settings in ({}, {"token_budget": 20, "num_minibatches": 3})
+        learner.score_before_credit(draft, replace(grpo(), before_credit=own)).scores
+        for learner in (learner_of(), learner_of(token_budget=20, num_minibatches=3))
     )
     for name in own:
         assert cut[name][draft.acts] == pytest.approx(whole[name][draft.acts], abs=1e-5)
@@ -176,8 +176,8 @@ def test_receipts_hold_the_proximal_scores_that_the_credit_read(base):
     objective = crediting(base, optimal_token_baseline)
     (done,) = learn(learner_of(), two_turn_groups(), objective)
     batch = done.plan.batch
-    receipts = [r for r in receipts_of(done.plan, done.outcome, objective) if r.proximal_logprobs is not None]
-    found = np.concatenate([r.proximal_logprobs for r in receipts])
+    proximal = (receipt.proximal_logprobs for receipt in receipts_of(done.plan, done.outcome, objective))
+    found = np.concatenate([scores for scores in proximal if scores is not None])
     assert np.array_equal(found, batch.scores["proximal"][batch.action_mask])
 
 

@@ -41,7 +41,7 @@ def test_a_controller_sees_the_metrics_as_they_are_logged():
     batch = batch_of(two_turn_groups(2), objective)
     (done,) = learner_of().train(batch, objective, first_update=1).updates
     found = update_metrics(done.plan, done.outcome, objective, now=noon())
-    logged = {m.name: m.value for m in found if m.labels.keys() == {"model"}}
+    logged = {m.name: m.value for m in found if set(m.labels) == {"model"}}
     assert seen[0]["entropy/full"] == pytest.approx(logged["entropy/full"])
     assert seen[0]["policy/kl_ref"] != seen[0]["policy/kl_ref"]  # no reference: undefined
     assert seen[0]["entropy/coef"] == 0.0

@@ -4,6 +4,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from rollwright.recipes.config import RecipeConfig
+from rollwright.recipes.config.objective.surrogate import ClipConfig
 from rollwright.recipes.config.strict import StrictConfig
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.resolve import resolve, resolve_text
@@ -169,6 +170,7 @@ def test_a_kind_may_stand_for_its_section():
     written = SMALL.replace('[objective]\nkind = "grpo"\n', "")
     recipe = resolve_text(f'objective = "dapo"\n{written}', origin="file").recipe
     assert recipe.objective.kind == "dapo"
+    assert isinstance(recipe.objective.surrogate, ClipConfig)
     assert recipe.objective.surrogate.clip_high == 0.28
 
 
