@@ -17,7 +17,6 @@ def test_each_id_is_accepted_once_and_every_other_delivery_refused(deliveries, b
     assert len(accepted.ids) + accepted.refused == len(deliveries)
 
 
-@pytest.mark.row("S178")
 def test_a_candidate_is_rejected_where_the_gap_to_the_engine_grows_and_accepted_where_it_shrinks():
     gate = GapGate(metric="mismatch/logp_abs")
     gaps = [0.10, 0.12, 0.10, 0.08, float("nan"), 0.09]

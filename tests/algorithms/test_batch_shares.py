@@ -47,6 +47,9 @@ def test_successes_are_replayed_up_to_an_age_and_their_ratio_up_to_a_cap():
     ]
     drawn = pool.draw(5, learner_version=9, generator=np.random.default_rng(0))
     assert [one.trajectory_id for one in drawn] == ["b", "d"]
+    share = replay_share(8, pool=len(pool.young(9)), fraction=0.125)
+    assert (share.fresh, share.other) == (7, 1)
+    assert len(pool.draw(share.other, learner_version=9, generator=np.random.default_rng(0))) == 1
     behavior, proximal = torch.tensor([-3.0, -1.0]), torch.tensor([-1.0, -1.5])
     streams = TokenStreams(
         row_offsets=torch.tensor([0, 2]),

@@ -22,6 +22,7 @@ from rollwright.algorithms.surrogates.outer_clip import AdaptiveUpperBound, Oute
 from rollwright.algorithms.surrogates.prefix_clip import PrefixClip
 from rollwright.algorithms.surrogates.sequence_clip import SequenceClip
 from tests.algorithms.pieces import credit_inputs
+from tests.algorithms.test_diagnostics import measured
 from tests.algorithms.test_ratio_and_clip import clipped_at, streams
 from tests.cases import case, method_fixture
 
@@ -201,6 +202,12 @@ def test_ratios_beyond_the_outer_bound_are_counted_apart_and_do_not_enter_the_lo
     # The value no longer depends on how far the ratio has gone.
     assert value[-1] == value[-2]
     assert gradient[3] == advantage
+    piece = moved_by([math.log(ratio) for ratio in ratios], [advantage] * 8)
+    found = measured(replace(grpo(), surrogate=OUTER), piece)
+    assert found["policy/clip_frac side=outer"] == 3 / 8
+    assert (found["policy/clip_frac side=high"], found["policy/clip_frac side=low"]) == (
+        (2 / 8, 0.0) if advantage > 0 else (0.0, 2 / 8)
+    )
 
 
 def test_the_outer_bound_takes_the_gradient_that_ppo_leaves_on_the_adverse_side():

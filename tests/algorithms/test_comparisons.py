@@ -28,6 +28,7 @@ from rollwright.algorithms.credit.roles import blend_rewards, freeze_roles
 from rollwright.algorithms.credit.successes import REJECTED
 from rollwright.algorithms.denominators.equal_siblings import EqualSiblings
 from rollwright.algorithms.objective import Credit
+from rollwright.algorithms.rewards.step_similarity import step_similarity
 from rollwright.algorithms.rows import row_sum
 from tests.algorithms.pieces import Batch, credit_inputs, gradient_of, pack, weights_of
 from tests.cases import method_fixture
@@ -259,13 +260,27 @@ def test_pivots_are_the_uncertain_turns_and_closeness_to_the_expert_is_the_rewar
     assert int(entropy.argmax()) == found.is_pivot.tolist().index(True)
 
     # With a similarity as score, local attempts on a kept turn are paid by how near they came to the expert's action.
-    closeness = torch.tensor([[0.9, 0.2, 0.5, 0.0], [0.7, 0.7, 0.7, 0.7]])
-    profile = find_pivots(closeness, threshold=0.6)
+    expert = ["search(query='rain in May')", "stop()"]
+    attempts_by_turn = [
+        ["search(query='rain in May')", "stop()", "search(query='rain')", "browse('rain in May')"],
+        ["stop()"] * 4,
+    ]
+    closeness = torch.tensor(
+        [
+            [step_similarity(attempt, action) for attempt in tried]
+            for tried, action in zip(attempts_by_turn, expert, strict=True)
+        ]
+    )
+    profile = find_pivots(closeness, threshold=0.9)
     assert profile.is_pivot.tolist() == [True, False]
-    kept = closeness[profile.is_pivot]
-    credit = center_within_group(credit_inputs(kept.flatten().tolist())).advantages
-    assert credit.argsort().tolist() == kept[0].argsort().tolist()
-    assert float(credit[0]) > 0 > float(credit[3])
+    credit = center_within_group(credit_inputs(closeness[0].tolist())).advantages
+    assert [attempts_by_turn[0][place] for place in credit.argsort(descending=True)] == [
+        "search(query='rain in May')",
+        "search(query='rain')",
+        "browse('rain in May')",
+        "stop()",
+    ]
+    assert float(credit[0]) > 0 > float(credit[1])
 
 
 def test_pivots_need_two_scored_attempts_and_a_threshold():

@@ -155,7 +155,6 @@ def test_reference_scores_are_constants_whether_stored_or_computed_again():
     assert torch.autograd.grad(losses[1].sum(), frozen, allow_unused=True)[0] is None
 
 
-@pytest.mark.row("S179")
 @pytest.mark.parametrize(("scale", "beta"), [(1.0, 0.1), (3.0, 0.1), (1.0, 0.5)])
 def test_rpo_is_the_divergence_of_two_chances_at_any_scale_and_strength(scale, beta):
     """By hand: margins β·2 and −β·0.7, aims η·1 and η·0.25."""
@@ -175,7 +174,6 @@ def test_rpo_is_the_divergence_of_two_chances_at_any_scale_and_strength(scale, b
     assert rpo_loss(settled, gaps, beta=beta, reward_scale=scale).tolist() == pytest.approx([0.0, 0.0], abs=1e-12)
 
 
-@pytest.mark.row("S179")
 @pytest.mark.parametrize("source", ["fixed", "fresh"])
 def test_one_objective_learns_from_fixed_pairs_and_from_fresh_ones(source):
     """A policy over four responses: both ways end at log-ratios of η/β times the differences of reward."""

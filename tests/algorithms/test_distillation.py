@@ -93,6 +93,10 @@ def test_the_domain_chooses_the_teacher_and_no_other_is_read():
     assert gap(inputs, teachers={7: "code", 3: "maths"}).advantages.isnan().all()
     weighed = multi_teacher_gap(inputs, teachers={7: "maths", 3: "code"}, weights={7: 2.0, 3: 0.5})
     assert weighed.advantages.tolist() == [1.0, -1.5]
+    # Where the wrong teacher has scores too, its credit is another one.
+    known = rows([0.0, 0.0], sources=[7, 3], maths=[-0.5, -0.25], code=[-3.0, -4.0], proximal=[-1.0, -1.0])
+    assert gap(known, teachers={7: "maths", 3: "code"}).advantages.tolist() == [0.5, -3.0]
+    assert gap(known, teachers={7: "code", 3: "maths"}).advantages.tolist() == [-2.0, 0.75]
     with pytest.raises(ObjectiveError, match=r"rows \[1\] are of sources without a teacher"):
         gap(inputs, teachers={7: "maths"})
     with pytest.raises(ObjectiveError, match="source 3 has the teacher 'code' and no weight"):

@@ -49,6 +49,7 @@ def test_the_positive_mass_of_passing_rows_never_grows_and_is_kept_without_a_cap
     before = center_within_group(inputs).advantages
     found = redistribute_by_quality(inputs, max_scale=cap).advantages
     assert abs(float(found.sum())) < 1e-9
+    assert float(found.clamp(min=0).sum()) <= float(before.clamp(min=0).sum()) + 1e-9
     # The last step subtracts a mean: with it added back, failing rows are as before, and passing ones share their mass.
     passing = inputs.rewards == 1
     shift = (before - found)[~passing].mean() if bool((~passing).any()) else 0.0

@@ -25,10 +25,11 @@ def test_cleaner_successes_are_kept_more_often_and_their_reward_is_what_it_was()
     dirty_failures = np.mean([(errors[places[~is_correct[places]]] == 0).mean() for places in kept])
     assert clean > 0.95
     assert dirty_failures == pytest.approx(0.5, abs=0.1)
-    rewards = is_correct.astype(float)[kept[0]].tolist()
-    assert set(rewards) == {0.0, 1.0}
+    # A draw that kept a success with errors: it is worth what a clean one is.
+    mixed = next(places for places in kept if (errors[places] * is_correct[places]).any())
+    rewards = is_correct.astype(float)[mixed].tolist()
     advantages = standardize_within_group(credit_inputs(rewards), ddof=0, eps=0).advantages.tolist()
-    assert advantages == [1.0 if reward else -1.0 for reward in rewards]
+    assert advantages == [1.0 if is_correct[place] else -1.0 for place in mixed]
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=12), st.data())

@@ -277,8 +277,8 @@ def test_the_soft_gate_fades_on_both_sides():
 
 
 @pytest.mark.row("S182")
-def test_mirror_descent_regresses_and_pulls_back_to_the_policy_before_the_update():
-    tau = 0.5
+@pytest.mark.parametrize("tau", [0.5, 1.0])
+def test_mirror_descent_regresses_and_pulls_back_to_the_policy_before_the_update(tau):
     descent = MirrorDescent(tau=tau)
     piece = rows([0.0, 0.0], [0.5, -0.5])
     for _ in range(200):

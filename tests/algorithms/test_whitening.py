@@ -22,7 +22,7 @@ from rollwright.algorithms.credit.whitening import (
     whiten_advantages,
     whiten_over_batch,
 )
-from rollwright.algorithms.presets import grpo, reinforce_plus_plus, reinforce_plus_plus_baseline
+from rollwright.algorithms.presets.table import PRESETS
 from tests.algorithms.pieces import credit_inputs
 from tests.cases import method_fixture
 
@@ -41,9 +41,8 @@ by_batch = pytest.mark.parametrize("estimate", BY_BATCH.values(), ids=BY_BATCH.k
 def test_batch_normalized_credit_has_mean_zero_and_deviation_one_over_the_batch_not_over_groups():
     rewards, groups, lengths = [1, 0, 0, 1, 1, 1, 0, 5], [0, 0, 0, 0, 1, 1, 1, 1], [1, 4, 2, 3, 5, 1, 1, 2]
     inputs = credit_inputs(rewards, groups=groups, lengths=lengths)
-    by_name = {make.__name__: make for make in (grpo, reinforce_plus_plus, reinforce_plus_plus_baseline)}
-    found = by_name["reinforce_plus_plus"](eps=0.0).credit(inputs).advantages
-    assert found.tolist() == whiten_over_batch(inputs, eps=0.0).advantages.tolist()
+    found = PRESETS["reinforce_plus_plus"]().credit(inputs).advantages
+    assert found.tolist() == whiten_over_batch(inputs).advantages.tolist()
     assert float(found.mean()) == pytest.approx(0.0, abs=1e-12)
     assert float(found.std(correction=1)) == pytest.approx(1.0)
     first = found[: sum(lengths[:4])]

@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from rollwright.algorithms import grpo, rloo
+from rollwright.algorithms.credit.generalized_advantage import generalized_advantage
 from rollwright.algorithms.credit.kl_in_reward import kl_in_reward
 from rollwright.algorithms.credit.level_groups import learn_from_level_groups
 from rollwright.algorithms.credit.optimal_token import optimal_token_baseline
 from rollwright.algorithms.errors import ObjectiveError
 from rollwright.batches import credit_inputs, give_credit, lay_out, plan_step, with_score
 from tests.batches.episodes import ON_POLICY, POLICY, Forest, chat, episode, group
+from tests.cases import case
 
 BETA = 0.125
 
@@ -92,6 +94,23 @@ def test_a_kl_in_the_advantages_changes_each_by_minus_beta_times_the_distance_an
     assert np.array_equal(after.advantages[acts], before.advantages[acts] + -BETA * distance[acts])
     assert not after.advantages[~acts].any()
     assert np.array_equal(before.action_mask, after.action_mask)
+
+
+@pytest.mark.case("F54")
+def test_values_of_observations_enter_no_advantage_and_take_no_step():
+    given, expect = case("F54").input, case("F54").expect
+    one = episode(chat(("task", 1), ("policy", 2), ("tool", 2), ("policy", 2)), outcome=given["rewards"][-1])
+    objective = replace(
+        rloo(), credit=partial(generalized_advantage, policy_lambda=given["lambda"], value_lambda=given["lambda"])
+    )
+    draft = drafted([group(one)])
+    assert draft.acts[1:].tolist() == [bool(is_action) for is_action in given["mask"]]
+    draft = with_score(draft, "predicted", np.asarray([np.nan, *given["values"]], np.float32))
+    draft = replace(draft, facts=replace(draft.facts, bootstrap=np.zeros(1)))
+    batch = give_credit(draft, objective, rules=ON_POLICY)
+    assert batch.advantages[1:].tolist() == pytest.approx(expect["advantages"])
+    assert batch.value_targets is not None
+    assert batch.value_targets[batch.acts].tolist() == pytest.approx(expect["returns_at_model_tokens"])
 
 
 def test_a_level_group_is_trained_by_the_entropies_of_its_tokens():

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from rollwright.algorithms.credit.centered import center_within_group
 from rollwright.algorithms.denominators.plain import (
+    EpisodeMean,
     FixedLength,
     PromptMean,
     ResponseMean,
@@ -39,6 +40,16 @@ def responses(*lengths: int):
 def row_weights(plan) -> list[list[float]]:
     weights, offsets = plan.token_weights["policy_gradient"], plan.batch.row_offsets
     return [weights[a:b][plan.batch.action_mask[a:b]].tolist() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+
+
+@pytest.mark.row("S165")
+def test_a_conversation_weighs_the_same_however_much_it_reads_and_writes():
+    reads = chat(("task", 200), ("policy", 1), ("tool", 300), ("policy", 1))
+    writes = chat(("task", 1), ("policy", 8))
+    groups = [group(episode(reads, slot=0, outcome=1.0), episode(writes, slot=1, outcome=0.0))]
+    (plan,) = planned(groups, EpisodeMean())
+    assert row_weights(plan) == [[0.25] * 2, [0.0625] * 8]
+    assert plan.token_weights["policy_gradient"][~plan.batch.action_mask].sum() == 0
 
 
 # An independent reading of contracts section 4: a loop over tokens, no tensors.

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import PreTrainedModel
 
 from rollwright.evidence import query, table_hashes
+from rollwright.learner.causal_learner import LearnerSettings, make_learner
 from rollwright.learner.models import load_causal_lm
+from rollwright.learner.optimizer import OptimizerSettings, Schedule
 from rollwright.recipes.runs import TrainOrder, train_run
 from tests.cases import case
 from tests.end_to_end.cells import labels_of, number
@@ -32,8 +35,10 @@ FOLLOWING = (
     "objective.kl_horizon=64",
     "objective.entropy_target=20",
     "objective.entropy_step=0.001",
+    'objective.surrogate={kind="outer_clip", clip_low=0.2, outer_low=0.3, outer_high=3.0, entropy_target=20.0, '
+    "step=0.01, largest=0.05}",
 )
-"""Two updates a step; the KL starts at 0 and the entropy stays below its target, so that both coefficients move."""
+"""Two updates a step; the KL starts at 0 and the entropy stays below its targets, so that all coefficients move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +82,29 @@ def test_each_update_has_the_coefficient_that_the_one_before_it_left(undisturbed
     assert moves == pytest.approx([step if distance > 0 else 1.0 for distance in distances[:7]])
 
 
-@pytest.mark.row("S184")
+def upper_bounds(run: Path) -> list[float]:
+    """Of the clip, as each update had it."""
+    rows = query(
+        run, """SELECT value FROM metrics WHERE name = 'policy/coef' AND value IS NOT NULL ORDER BY "update" """
+    )
+    return [number(value) for (value,) in rows.rows]
+
+
+@pytest.mark.row("S219")
+def test_the_upper_bound_of_the_clip_moves_with_the_entropy_and_stops_at_its_limit(undisturbed: Undisturbed) -> None:
+    # The entropy is below its target in every update: k rises by a step each time, up to the largest.
+    assert max(values_of(undisturbed.path, "entropy/full")) < 20
+    expected = [1 / 0.8 + min(0.01 * update, 0.05) for update in range(8)]
+    assert upper_bounds(undisturbed.path) == pytest.approx(expected)
+
+
+@pytest.mark.row("S184", "S219")
 def test_the_checkpoint_holds_the_state_of_the_controllers(undisturbed: Undisturbed) -> None:
-    kl, entropy = controllers(undisturbed.path, 6)
+    bound, kl, entropy = controllers(undisturbed.path, 6)
+    assert bound == {"widening": pytest.approx(0.05)}
     assert kl["coefficient"] != 0.1
     assert entropy == {"c": pytest.approx(0.008), "is_active": 1.0}
+    assert controllers(undisturbed.path, 4)[0] == {"widening": pytest.approx(0.04)}
     # The first checkpoint of a stage is from before its controllers.
     assert controllers(undisturbed.path, 2) == []
 
@@ -100,8 +123,9 @@ def resumed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-@pytest.mark.row("S184")
+@pytest.mark.row("S184", "S219")
 def test_a_killed_run_goes_on_with_the_coefficients_that_it_had(undisturbed: Undisturbed, resumed: Path) -> None:
+    assert upper_bounds(resumed) == upper_bounds(undisturbed.path)
     for name in ("policy/kl_coef", "entropy/coef"):
         assert values_of(resumed, name) == values_of(undisturbed.path, name)
     assert table_hashes(resumed) == table_hashes(undisturbed.path)
@@ -109,10 +133,22 @@ def test_a_killed_run_goes_on_with_the_coefficients_that_it_had(undisturbed: Und
 
 def probe_scores(folder: Path) -> torch.Tensor:
     """What a stored model says of each token of a fixed probe."""
-    model = load_causal_lm(folder)
+    return scores_of(load_causal_lm(folder))
+
+
+def scores_of(model: PreTrainedModel) -> torch.Tensor:
     tokens = torch.arange(40).reshape(2, 20)
     with torch.no_grad():
         return model(input_ids=tokens).logits.log_softmax(-1)
+
+
+def reference_scores(checkpoint: Path) -> torch.Tensor:
+    """What the reference of a learner that goes on from a checkpoint says of the probe."""
+    settings = LearnerSettings(optimizer=OptimizerSettings(schedule=Schedule(learning_rate=1e-3)))
+    learner = make_learner(load_causal_lm(checkpoint), settings)
+    learner.restore(checkpoint)
+    assert learner.reference is not None
+    return scores_of(learner.reference.model)
 
 
 @pytest.mark.case("F92")
@@ -124,5 +160,5 @@ def test_the_reference_is_the_start_point_of_its_stage_also_after_a_resume(
     assert not torch.equal(base, start)
     assert values_of(undisturbed.path, "policy/kl_ref")[0] == case("F92").expect["kl_at_step_0"]
     for step in ("step-000004", "step-000006"):
-        assert torch.equal(probe_scores(resumed / "checkpoints" / step / "training_state" / "reference"), start)
+        assert torch.equal(reference_scores(resumed / "checkpoints" / step), start)
     assert not torch.equal(probe_scores(resumed / "checkpoints" / "step-000006"), start)

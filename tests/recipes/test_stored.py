@@ -58,7 +58,8 @@ def test_a_key_that_the_run_did_not_know_is_a_changed_default(tmp_path):
 )
 def test_the_same_version_has_nothing_to_accept(tmp_path, settings):
     resolved = resolve("arithmetic-tool", settings)
-    stored(resolved, tmp_path / "run")
+    text = stored(resolved, tmp_path / "run")
+    assert changed_defaults(text, resolved.origins) == ()
     refuse_changed_defaults(tmp_path / "run")
 
 
