@@ -42,6 +42,20 @@ def test_a_failure_is_a_line_with_the_difference(tmp_path, capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (json.dumps([GOOD | {"tol": 10**400}]), "it takes a finite number of at least 0"),
+        ('[{"id": "twice", "method": "M05", "input": {"R": [1], "R": [0]}, "expect": {"A": [0]}}]', "gives 'R' twice"),
+        (json.dumps([GOOD | {"method": "M04", "input": {"R": [1, 0], "ddof": "inf"}}]), "'ddof' needs a whole number"),
+    ],
+)
+def test_a_number_or_a_name_that_no_file_may_hold_is_a_sentence(text, says, tmp_path, capsys):
+    (tmp_path / "mine.json").write_text(text, encoding="utf-8")
+    assert run_command(["fixtures", str(tmp_path / "mine.json")]) == 2
+    assert says in capsys.readouterr().err
+
+
 def test_several_files_are_run_together(tmp_path, capsys):
     path = written(tmp_path, GOOD)
     assert run_command(["fixtures", path, path]) == 0

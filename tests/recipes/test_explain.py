@@ -50,6 +50,22 @@ def test_the_truncation_rule_of_a_recipe_is_part_of_its_credit():
     assert parts["credit.credit"].method == "M05"
 
 
+def test_settings_may_choose_another_objective_and_its_keys():
+    found = explain("gspo", ["objective=grpo", "objective.credit=pass_at_k", "objective.credit.k=4"])
+    assert found.description.name == "grpo"
+    assert parts_of(found)["credit"].method == "M32"
+
+
+def test_another_case_is_the_nearest_spelling():
+    with pytest.raises(RecipeError, match="did you mean gspo?"):
+        explain("GSPO")
+
+
+def test_a_balance_of_sources_is_weighed_by_its_largest():
+    found = explain("dapo", ["objective.source_targets={easy=0.25, hard=0.5}"])
+    assert sum(found.masses["policy_gradient"]) == pytest.approx(0.5)
+
+
 def test_a_denominator_is_weighed_by_hand():
     found = explain("dapo")
     assert found.masses == {"policy_gradient": pytest.approx((2 / 14, 8 / 14, 4 / 14))}

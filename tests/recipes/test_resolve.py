@@ -48,6 +48,20 @@ def test_a_section_is_set_before_its_keys_in_whatever_order_they_are_given(setti
     assert resolved.origins["objective.surrogate.clip_high"] == "command line"
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("objective.credit=pass_at_k", "objective.credit.k=4"),
+        ("objective.credit.k=4", "objective.credit=pass_at_k"),
+        ('objective={kind="grpo", credit="pass_at_k"}', "objective.credit.k=4"),
+    ],
+)
+def test_a_section_inside_another_is_set_before_its_keys(settings):
+    resolved = small(*settings)
+    assert (resolved.values()["objective.credit.kind"], resolved.values()["objective.credit.k"]) == ("pass_at_k", 4)
+    assert resolved.origins["objective.credit.kind"] == "command line"
+
+
 def test_the_same_kind_again_keeps_its_section():
     assert small("objective.kind=dr_grpo").origins["objective.denominator"] == "preset arithmetic-tool"
 

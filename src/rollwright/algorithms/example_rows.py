@@ -4,6 +4,7 @@ from typing import Final
 
 import torch
 
+from rollwright.algorithms.denominators.source_balance import SourceBalance
 from rollwright.algorithms.objective import CreditInputs, WeightFn
 from rollwright.algorithms.rows import row_sum
 
@@ -29,7 +30,7 @@ def example_masses(rule: WeightFn) -> tuple[float, ...]:
     inputs = CreditInputs(
         rewards=torch.tensor(_REWARDS, dtype=torch.float64),
         group_index=torch.tensor(_PROMPTS),
-        source_index=torch.zeros(num_rows, dtype=torch.int64),
+        source_index=torch.full((num_rows,), _source(rule)),
         episode_index=torch.arange(num_rows),
         row_offsets=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]),
         is_truncated=torch.zeros(num_rows, dtype=torch.bool),
@@ -42,3 +43,8 @@ def example_masses(rule: WeightFn) -> tuple[float, ...]:
     keep = torch.ones(num_tokens, dtype=torch.bool) if rule.counting == "kept" else None
     masses = row_sum(rule(inputs, keep), inputs.row_offsets)
     return tuple(float(mass) for mass in masses.unbind())
+
+
+def _source(rule: WeightFn) -> int:
+    """The task source of all rows: of a balance, the one with the largest target."""
+    return max(rule.targets, key=lambda source: rule.targets[source]) if isinstance(rule, SourceBalance) else 0

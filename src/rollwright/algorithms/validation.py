@@ -134,7 +134,8 @@ def _check_credit(objective: Objective, credit: Credit, inputs: CreditInputs, gr
     if not bool(credit.advantages.any()):
         raise ObjectiveError(
             f"{objective.name} gives no advantage in groups of {group_size} with right and wrong attempts: nothing "
-            "would ever be trained. Credit that compares attempts needs a group of at least 2."
+            "would ever be trained. Credit that compares attempts needs a group of at least 2, and pass@k one of at "
+            "least k."
         )
 
 

@@ -145,8 +145,10 @@ def _of_recipe(resolved: Resolved) -> Explanation:
 
 def _of_objective(name: str, settings: Sequence[str]) -> Explanation:
     tree: Tree = {"objective": {"kind": name}}
-    chosen = {apply_setting(RecipeConfig, tree, setting) for setting in read_settings(settings)}
-    expand_kinds(RecipeConfig, tree)
+    chosen: set[str] = set()
+    for setting in read_settings(settings):
+        chosen.add(apply_setting(RecipeConfig, tree, setting))
+        expand_kinds(RecipeConfig, tree)
     open_keys = _fill_open_keys(tree)
     try:
         composed = _Composed.model_validate(tree)

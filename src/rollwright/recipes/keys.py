@@ -131,6 +131,8 @@ def _called(names: dict[str, str], keys: Sequence[str], last: str) -> str | None
 
 def closest(word: str, words: Sequence[str], cutoff: float) -> str | None:
     """The word spelled most like `word`, if one is at least `cutoff` alike."""
+    if (same := next((one for one in words if one.lower() == word.lower()), None)) is not None:
+        return same
     found = difflib.get_close_matches(word, words, n=1, cutoff=cutoff)
     return found[0] if found else None
 

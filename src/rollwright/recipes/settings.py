@@ -8,7 +8,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from rollwright.recipes.config.shapes import choices_of, is_list, sections_of
+from rollwright.recipes.config.shapes import choices_of, is_list, kind_of, sections_of
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.flat import Node, Tree
 from rollwright.recipes.keys import fields_at
@@ -84,11 +84,16 @@ def apply_setting(config: type[BaseModel], tree: Tree, setting: Setting) -> str:
 
 
 def expand_kinds(config: type[BaseModel], tree: Tree) -> None:
-    """Write out, in place, sections that are given by their kind alone: `objective = "dapo"`."""
+    """Write out, in place, sections that are given by their kind alone, at any depth: `objective = "dapo"`."""
     for name, field in config.model_fields.items():
         value = tree.get(name)
-        if isinstance(value, str) and len(sections_of(field.annotation)) > 1 and not is_list(field.annotation):
+        sections = () if is_list(field.annotation) else sections_of(field.annotation)
+        if isinstance(value, str) and len(sections) > 1:
             tree[name] = {"kind": value}
+        elif isinstance(value, dict):
+            for section in sections:
+                if len(sections) == 1 or kind_of(section) == value.get("kind"):
+                    expand_kinds(section, value)
 
 
 def _read(text: str) -> Setting:

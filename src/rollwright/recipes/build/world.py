@@ -30,11 +30,24 @@ class World:
 
 def build_world(recipe: RecipeConfig) -> World:
     """Build what needs no model."""
+    mixture = build_mixture(recipe.tasks, seed=recipe.run.seed)
+    _refuse_other_sources(recipe, mixture)
     return World(
-        mixture=build_mixture(recipe.tasks, seed=recipe.run.seed),
+        mixture=mixture,
         environment=build_environment(recipe.environment, answer_form=answer_form(recipe.verifier)),
         verifiers=build_verifiers(recipe.verifier),
     )
+
+
+def _refuse_other_sources(recipe: RecipeConfig, mixture: Mixture) -> None:
+    """A balance of sources names those that the tasks come from, else a step would find out."""
+    named = set(recipe.objective.source_targets)
+    sources = {task.source for stratum in mixture.strata for task in stratum.train}
+    if named and named != sources:
+        raise RecipeError(
+            f"objective.source_targets names {', '.join(sorted(named))}, but the tasks come from "
+            f"{', '.join(sorted(sources))}; give each of these its share, 0 to train nothing of it, and no other."
+        )
 
 
 def build_protocol(recipe: RecipeConfig, world: World, rendering_revision: str) -> EvaluationProtocol:

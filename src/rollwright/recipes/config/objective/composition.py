@@ -55,7 +55,7 @@ class Composition(StrictConfig):
     """Advantages of each task source to mean 0 and deviation 1 over its tokens in the batch (M33)."""
     denominator: DenominatorName = "token_mean"
     """What a token's weight is divided by (M72 to M76, M17)."""
-    fixed_length_tokens: int | None = Field(default=None, ge=1)
+    fixed_length_tokens: int | None = Field(default=None, ge=1, le=100_000_000)
     """L of `fixed_length`; left out it is rollout.max_episode_tokens, never the padded width."""
     source_targets: dict[str, float] = Field(default_factory=dict)
     """Task source to its share of the objective's mass (M77); empty: what its tokens or rows give it."""
