@@ -48,6 +48,7 @@ def test_a_failure_is_a_line_with_the_difference(tmp_path, capsys):
         (json.dumps([GOOD | {"tol": 10**400}]), "it takes a finite number of at least 0"),
         ('[{"id": "twice", "method": "M05", "input": {"R": [1], "R": [0]}, "expect": {"A": [0]}}]', "gives 'R' twice"),
         (json.dumps([GOOD | {"method": "M04", "input": {"R": [1, 0], "ddof": "inf"}}]), "'ddof' needs a whole number"),
+        (json.dumps([GOOD | {"input": {"R": [1, 0], "group": [0]}}]), "group has 1 values and R has 2"),
     ],
 )
 def test_a_number_or_a_name_that_no_file_may_hold_is_a_sentence(text, says, tmp_path, capsys):
@@ -154,3 +155,13 @@ def test_for_a_machine_each_part_is_an_object(capsys):
     summary = {"objective": "dr_grpo", "needs": ["proximal"], "left_out": [], "not_trainable": None}
     assert lines[-1].items() >= summary.items()
     assert {line["key"] for line in lines if "key" in line} >= {"objective.kind", "rollout.truncation"}
+
+
+def test_on_a_terminal_a_long_line_goes_on_below_its_words(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run_command(["recipe", "explain", "vapo"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    (credit,) = [place for place, line in enumerate(lines) if line.startswith("credit ")]
+    assert lines[credit + 1].startswith(" " * 14) and lines[credit + 1][14] != " "

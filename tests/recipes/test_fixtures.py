@@ -214,7 +214,10 @@ class TestRunning:
         def broken(given):
             return {"A": [][0]}
 
-        for run, says in ((refuse, "the library refuses it: alpha has no"), (broken, "which is a bug: IndexError")):
+        for run, says in (
+            (refuse, "the library refuses it: alpha has no"),
+            (broken, "its inputs do not fit one another, or this is a bug: IndexError"),
+        ):
             adapters = {"M05": Adapter(inputs=ADAPTERS["M05"].inputs, run=run)}
             failed, passed = run_fixtures([fixture(), fixture(method="M06")], {**adapters, "M06": ADAPTERS["M05"]})
             assert passed.has_passed

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from json import dumps
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,8 @@ if TYPE_CHECKING:  # what explains loads torch, which help and errors do without
 
 __all__ = ["recipe_explain"]
 
+_HEADING = 14
+"""Characters before what a line says."""
 _LEGEND = (
     "c, o, b, f, q: log-probabilities under the current, proximal, behavior, reference and teacher policy; R reward, "
     "A advantage, ρ ratio, J what is maximised",
@@ -44,7 +47,7 @@ def recipe_explain(
     ```
     rollwright recipe explain arithmetic-tool
     rollwright recipe explain gspo
-    rollwright recipe explain cispo --set objective.surrogate.max_weight=5
+    rollwright recipe explain cispo --set objective.surrogate.high=5
     ```
     """
     from rollwright.recipes.explain import explain
@@ -56,7 +59,8 @@ def recipe_explain(
         return
     console = Console()
     for line in _lines(found):
-        console.print(Text(line), soft_wrap=True)
+        for shown in _broken(line, console.width) if console.is_terminal else [line]:
+            console.print(Text(shown), soft_wrap=True)
 
 
 def _lines(found: "Explanation") -> Iterator[str]:
@@ -85,12 +89,18 @@ def _lines(found: "Explanation") -> Iterator[str]:
     yield from _LEGEND
 
 
+def _broken(line: str, width: int) -> list[str]:
+    """A line of a terminal's width, its rest below the words behind the heading."""
+    behind = " " * _HEADING
+    return wrap(line, width, subsequent_indent=behind, break_long_words=False, break_on_hyphens=False) or [""]
+
+
 def _part_line(part: "PartDescription") -> str:
     from rollwright.recipes.explain import labels_of
 
     depth = part.place.count(".")
     head = f"{'  ' * depth}{part.place.rpartition('.')[2] if depth else part.place}"
-    said = f"{head:<13} {part.method or '':<5} {part.formula}"
+    said = f"{head:<{_HEADING - 1}} {part.method or '':<5} {part.formula}"
     return f"{said}   [{' '.join(labels_of(part.source))}: {part.source}]" if part.source else said
 
 

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from rollwright.recipes.config.shapes import choices_of, is_list, item_of, kind_of, sections_of
 from rollwright.recipes.flat import flatten
-from rollwright.recipes.keys import Located, closest, dotted_keys, locate, nearest_key
+from rollwright.recipes.keys import Located, closest, dotted_keys, fields_at, locate, nearest_key
 
 __all__ = ["allowed", "given", "problems_of"]
 
@@ -69,7 +69,8 @@ def _sentences(
         case "missing" if place.field is not None:
             yield f"{key} is missing; it takes {allowed(place.field)}."
         case "union_tag_not_found" | "union_tag_invalid":
-            yield f"{key}.kind{_of_kinds(problem, place, at)}"
+            chosen = where(f"{key}.kind")
+            yield f"{key}.kind{_of_kinds(problem, place, f' ({chosen})' if chosen else at)}"
         case "value_error":
             yield f"{key + ': ' if key else ''}{problem['msg'].removeprefix('Value error, ')}."
         case "string_pattern_mismatch":
@@ -98,8 +99,16 @@ def _instead(key: str, place: Located, config: type[BaseModel]) -> str:
         return f"nothing is called so; the sections are {sections}, and `rollwright recipe show NAME` prints all keys."
     if near == key and place.section is not None and kind_of(place.section) is not None:
         section, _, name = key.rpartition(".")
-        return f"{section} of kind {kind_of(place.section)} has no {name}, other kinds have it."
+        return f"{section} of kind {kind_of(place.section)} has no {name}{_others(config, section, name)}."
     return f"did you mean {near}?"
+
+
+def _others(config: type[BaseModel], section: str, name: str) -> str:
+    """Which kinds of a section have a key."""
+    fields = fields_at(config, section.split("."))
+    having = [one for field in fields for one in sections_of(field.annotation) if name in one.model_fields]
+    kinds = list(dict.fromkeys(kind for one in having if (kind := kind_of(one)) is not None))
+    return f"; kind{'s' if len(kinds) > 1 else ''} {_and(kinds)} {'have' if len(kinds) > 1 else 'has'} it"
 
 
 def _of_kinds(problem: ErrorDetails, place: Located, at: str) -> str:
@@ -162,6 +171,10 @@ def _bounds(field: FieldInfo) -> str:
                 pass
     bounds = " and ".join(bound for bound in (low, high) if bound)
     return f" {bounds}" if bounds else ""
+
+
+def _and(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _or(words: list[str]) -> str:

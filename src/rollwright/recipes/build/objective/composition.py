@@ -22,6 +22,7 @@ from rollwright.algorithms.denominators.plain import (
     TokenMean,
 )
 from rollwright.algorithms.denominators.source_balance import SourceBalance
+from rollwright.algorithms.disclosure import UndisclosedError
 from rollwright.algorithms.objective import CreditFn, Objective, WeightFn
 from rollwright.algorithms.trial import streams_before_credit
 from rollwright.batches import source_number
@@ -34,6 +35,7 @@ from rollwright.recipes.config.objective.credit import UNFED
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.config.sampling import RolloutConfig
 from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.stand_ins import made_with_stand_ins
 
 __all__ = ["Sizes", "build_objective", "compose", "refuse_untrainable"]
 
@@ -92,8 +94,9 @@ def refuse_untrainable(recipe: RecipeConfig) -> None:
     """Refuse an objective that cannot be built or fed, before a run has a folder.
 
     Raises:
-        RecipeError: where the composition reads what no stage of a run makes yet.
-        ObjectiveError: where it means nothing, or lacks a constant that its source does not give.
+        RecipeError: where the composition reads what no stage of a run makes yet, or lacks a constant that its source
+            does not give.
+        ObjectiveError: where it means nothing.
     """
     if not any(stage.kind == "rl" for stage in recipe.stages):
         return
@@ -103,7 +106,12 @@ def refuse_untrainable(recipe: RecipeConfig) -> None:
             f"objective {config.kind!r} with credit {config.credit.kind!r} reads {missing}, which no stage of a run "
             "makes yet; choose another. `rollwright recipe explain` shows what it computes."
         )
-    build_objective(config, recipe.rollout)
+    try:
+        build_objective(config, recipe.rollout)
+    except UndisclosedError as error:
+        _, keys = made_with_stand_ins(config, partial(build_objective, rollout=recipe.rollout))
+        written = " and ".join(f"objective.{key}" for key in keys)
+        raise RecipeError(f"{error} It is written as {written}.") from error
 
 
 def build_weights(config: ObjectiveConfig, sizes: Sizes) -> WeightFn:
