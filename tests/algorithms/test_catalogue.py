@@ -8,6 +8,8 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
+from rollwright import algorithms
+from rollwright.algorithms import Credit, imitate
 from rollwright.algorithms.catalogue import FAMILIES, METHODS, PARTS, method_of, part_of
 from rollwright.algorithms.masking import LOGPROB_STREAMS
 from rollwright.recipes.fixtures.families import load_adapters
@@ -90,6 +92,22 @@ def test_each_method_of_a_fixture_has_an_adapter_that_knows_its_inputs():
     assert list(adapters) == IDS
     for fixture in shipped_fixtures():
         assert set(fixture.given) <= {one.name for one in adapters[fixture.method].inputs}, fixture.id
+
+
+def test_each_method_has_a_worked_number():
+    assert [one for one in IDS if one not in {fixture.method for fixture in shipped_fixtures()}] == []
+
+
+def test_what_gives_credit_is_a_part():
+    """But for supervised learning, which is no method of the catalogue."""
+    functions = [one for name in algorithms.__all__ if inspect.isfunction(one := getattr(algorithms, name))]
+    crediting = {one for one in functions if one.__annotations__.get("return") is Credit} - {imitate}
+    assert len(crediting) > 30
+    assert {one.__name__ for one in crediting if part_of(one, None) is None} == set()
+
+
+def test_each_part_has_its_name_in_the_library():
+    assert {part.make.__name__ for part in PARTS} - set(algorithms.__all__) == set()
 
 
 def test_what_adapters_ask_for_is_said_in_words():

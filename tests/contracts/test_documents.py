@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from rollwright.algorithms.catalogue import FAMILIES, METHODS
+from rollwright.cli.explaining import recipe_explain
+from rollwright.cli.fixtures import fixtures
+from rollwright.cli.looking import recipe_show
 from rollwright.cli.main import run_command
+from rollwright.cli.training import train
 from rollwright.recipes.build.objective import refuse_untrainable
 from rollwright.recipes.config import RecipeConfig
 from rollwright.recipes.explain import explain, objective_names
@@ -32,12 +37,14 @@ def blocks(document: Path, language: str) -> list[str]:
 
 
 def looking_commands() -> list[str]:
-    """Commands of indented lines that start nothing and read no file of the reader's."""
+    """Commands of indented lines, and of the help, that start nothing and read no file of the reader's."""
     lines = [
         line.strip()
         for document in DOCUMENTS
         for line in re.findall(r"^ {4}(rollwright .*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
     ]
+    for screen in (recipe_explain, recipe_show, train, fixtures):
+        lines += re.findall(r"^ +(rollwright .*)$", screen.__doc__ or "", re.MULTILINE)
     quiet = [line for line in lines if re.match(r"rollwright (recipe|fixtures --list)|.* --dry-run", line)]
     return sorted({line for line in quiet if not any(name in line for name in FILES_OF_THE_READER)})
 
@@ -74,6 +81,15 @@ def test_the_readme_counts_the_objectives_that_there_are():
     (listed,) = re.findall(r"the nine objectives by name that need it \(([^)]*)\)", text)
     assert set(re.findall(r"`(\w+)`", listed)) == unfed
     assert len(unfed) == 9
+
+
+def test_the_readme_counts_the_methods_that_there_are():
+    assert f"Worked numbers of {len(METHODS)} methods ship" in " ".join(README.read_text(encoding="utf-8").split())
+
+
+def test_the_page_of_a_family_has_each_of_its_methods():
+    pages = {family: (ALGORITHMS.parent / f"{family}.md").read_text(encoding="utf-8") for family in FAMILIES}
+    assert [one.id for one in METHODS if not re.search(rf"\b{one.id}\b", pages[one.family])] == []
 
 
 def test_the_composed_recipe_is_one_that_trains(tmp_path, monkeypatch, capsys):
