@@ -58,6 +58,7 @@ docs: $(DEV) ## write the generated pages of docs/reference
 	@$(BIN)/python -m tools.cases --write
 	@$(BIN)/python -m tools.methods --write
 	@$(BIN)/python -m tools.metrics --write
+	@$(BIN)/python -m tools.objectives --write
 
 bench: $(RUNTIME) ## run the benchmarks
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done

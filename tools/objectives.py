@@ -23,7 +23,7 @@ one command an objective, seed 0, the same warm start, 40 steps of 128 episodes,
 tuned. The arms were fixed before the first of them ran. Success is that of 200 held-out tasks twice at temperature 1,
 before and after reinforcement learning, with an interval clustered by task. Intervals that overlap are no difference,
 and one seed is no ranking: the table shows that each trains through the whole path, and how far it came on equal
-rollouts.
+rollouts. Objectives whose ratio is current over behavior score nothing before the update, so no mismatch is told.
 
 | command | before | after | episodes | largest mismatch, nats | seconds |
 |---|---|---|---|---|---|
@@ -59,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _row(command: str, figures: Mapping[str, Any]) -> str:
     before, after = (_interval(figures[which]) for which in ("before", "after"))
-    episodes, mismatch = f"{figures['episodes']:,}", f"{figures['max_mismatch']:.1e}"
+    episodes = f"{figures['episodes']:,}"
+    mismatch = "not scored" if figures["max_mismatch"] is None else f"{figures['max_mismatch']:.1e}"
     return f"| `{command}` | {before} | {after} | {episodes} | {mismatch} | {figures['seconds']:.0f} |\n"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rollwright
-from tools import cases, methods, rows
+from tools import cases, methods, objectives, rows
 from tools.markers import find_marked_tests
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,6 +154,8 @@ def test_the_reference_pages_are_current():
     case_tests = rows.group_tests([case.id for case in titles], find_marked_tests(ROOT, "case"), "case")
     assert (ROOT / cases.DOCUMENT).read_text(encoding="utf-8") == cases.render_document(titles, case_tests)
     assert (ROOT / methods.DOCUMENT).read_text(encoding="utf-8") == methods.render_document()
+    proofs = (ROOT / objectives.PROOFS).read_text(encoding="utf-8").splitlines()
+    assert (ROOT / objectives.DOCUMENT).read_text(encoding="utf-8") == objectives.render_document(proofs)
 
 
 def test_every_row_of_the_mathematics_has_a_test_or_a_reason_and_none_has_both():

@@ -30,6 +30,8 @@ ARMS: dict[str, tuple[str, ...]] = {
     "intellect3": (),
     "prime_rl": (),
 }
+BYPASSING = frozenset({"topr", "intellect3", "prime_rl"})
+"""Their ratio is current over behavior: nothing scores the policy before the update, so no mismatch is told."""
 EPISODES_PER_STEP = 128
 KEYS = ("steps", "seconds", "before", "after", "max_mismatch", "episodes", "content_hash")
 
@@ -51,4 +53,5 @@ def test_the_default_recipe_trains_with_this_objective(name: str, proofs: Proofs
     assert after["step"] - before["step"] == 40
     assert figures["episodes"] >= 40 * EPISODES_PER_STEP
     assert before["tasks"] == after["tasks"] == 200
-    assert figures["max_mismatch"] < 1e-4
+    mismatch = figures["max_mismatch"]
+    assert mismatch is None if name in BYPASSING else mismatch < 1e-4
