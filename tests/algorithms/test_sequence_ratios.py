@@ -1,5 +1,6 @@
 """Ratios of whole rows: the product, the geometric mean, and the token form of the latter."""
 
+import math
 from functools import partial
 
 import pytest
@@ -183,3 +184,20 @@ def test_what_stands_under_the_mask_reaches_neither_value_nor_gradient(ratio):
         current, poisoned = piece_of([[0.1, poison, 0.3]], mask=[[1, 0, 1]])
         assert torch.equal(ratio(poisoned), ratio(piece))
         assert slopes(ratio(poisoned), current) == slopes(ratio(piece), clean)
+
+
+def test_many_small_steps_behind_a_large_one_are_not_lost_in_a_long_row_of_float32():
+    # Beside 16 a float32 cannot hold 5e-7: summed in float32, all 40,000 of them vanish.
+    steps = torch.full((40_001,), 5e-7, dtype=torch.float32)
+    steps[0] = 16.0
+    row = TokenStreams(
+        row_offsets=torch.tensor([0, len(steps)]),
+        action_mask=torch.ones(len(steps), dtype=torch.bool),
+        advantages=torch.ones(len(steps)),
+        token_weights=torch.zeros(len(steps), dtype=torch.float64),
+        policy_versions=torch.zeros(len(steps), dtype=torch.int32),
+        logprobs={"current": torch.zeros(len(steps)), "proximal": -steps},
+        values={},
+    )
+    exact = math.exp(math.fsum(float(step) for step in steps))
+    assert float(sequence_product_ratio(row)[0]) == pytest.approx(exact, rel=1e-4)
