@@ -301,3 +301,13 @@ def test_every_row_without_advantage_has_a_reason_and_nothing_is_nan(estimate, d
     for row, value in enumerate(per_row(credit, inputs)):
         assert value in (0.0, None) or row not in credit.untrained
         assert (inputs.rewards[row].isnan().item()) == (credit.untrained.get(row) == UNSCORED)
+
+
+def test_rewards_that_differ_by_rounding_alone_are_one_level_however_large_they_are():
+    # 1e6·(0.1 + 0.2) and 1e6·0.3 differ in the last bits; that is no contrast, and dividing by it would make one.
+    level = [1e6 * (0.1 + 0.2), 1e6 * 0.3, 1e6 * 0.3, 1e6 * (0.1 + 0.2)]
+    assert len(set(level)) == 2
+    for credit in (center_within_group, leave_one_out, standardize_within_group):
+        found = credit(credit_inputs(level))
+        assert not found.advantages.any()
+        assert set(found.untrained.values()) == {"zero_contrast"}
