@@ -93,7 +93,13 @@ def update_of(objective: Objective, batch: Batch) -> Update:
     is_trained = trained_rows(credit, len(batch.lengths)).repeat_interleave(batch.inputs.row_offsets.diff())
     bare = _update(objective, batch, credit, is_trained)
     running = torch.cat([torch.zeros(1, dtype=torch.int64), is_trained.to(torch.int64).cumsum(0)])
-    rows = replace(batch.inputs, row_offsets=running[batch.inputs.row_offsets])
+    rows = replace(
+        batch.inputs,
+        row_offsets=running[batch.inputs.row_offsets],
+        step_rewards=batch.inputs.step_rewards[is_trained],
+        turn_index=batch.inputs.turn_index[is_trained],
+        state_index=batch.inputs.state_index[is_trained],
+    )
     weights = {name: scatter(made, is_trained) for name, made in _weights(objective, rows, bare, is_trained).items()}
     weighed = replace(bare, weights=weights, main_weights=weights.pop(objective.component))
     return replace(weighed, made=_made(objective, weighed))

@@ -23,7 +23,9 @@ def episodes(states, rewards, *, final=None, groups=None, tokens=1):
     inputs = credit_inputs(final or [0.0] * len(states), groups=groups, lengths=lengths, step_rewards=flat)
     turn = [turn for row in states for turn in range(len(row)) for _ in range(tokens)]
     state = [ord(one) if one != "?" else -1 for row in states for one in row for _ in range(tokens)]
-    return replace(inputs, turn_index=torch.tensor(turn), state_index=torch.tensor(state))
+    return replace(
+        inputs, turn_index=torch.tensor(turn, dtype=torch.int64), state_index=torch.tensor(state, dtype=torch.int64)
+    )
 
 
 @pytest.mark.parametrize("tokens", [1, 3])

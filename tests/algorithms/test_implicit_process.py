@@ -34,7 +34,7 @@ def test_a_token_is_rewarded_by_its_log_ratio_and_the_two_baselines_are_separate
     assert process_rewards(inputs, beta=0.05).tolist() == pytest.approx([0.05 * 0.2, 0.05 * 0.6, 0.05 * -0.4])
     # Another outcome moves the outcome part alone; other process scores move the process part alone.
     base = implicit_process_reward(inputs).advantages
-    shifted = implicit_process_reward(replace(inputs, rewards=torch.tensor([2.0, 0.0]))).advantages
+    shifted = implicit_process_reward(replace(inputs, rewards=torch.tensor([2.0, 0.0], dtype=torch.float64))).advantages
     assert (shifted - base).tolist() == pytest.approx([1.0, 1.0, -1.0])
     outcome_alone = implicit_process_reward(rows([[0.0, 0.0], [0.0]], [1.0, 0.0])).advantages
     assert outcome_alone.equal(leave_one_out(inputs).advantages)

@@ -12,7 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
+import torch
 from torch import Generator, Tensor
+
+from rollwright.algorithms.fitting import check_each, check_offsets
 
 __all__ = [
     "Controller",
@@ -62,6 +65,17 @@ class TokenStreams:
     made: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
     """(T,) each, by the name of the update stage that made it from all rows of the update."""
 
+    def __post_init__(self) -> None:
+        """Refuse streams that do not fit the mask."""
+        num_tokens = len(self.action_mask)
+        check_each({"action_mask": self.action_mask}, num_tokens, "tokens", torch.bool)
+        check_offsets(self.row_offsets, num_tokens)
+        own = {"advantages": self.advantages, "token_weights": self.token_weights}
+        own |= {"policy_versions": self.policy_versions}
+        own |= {} if self.entropy is None else {"entropy": self.entropy}
+        for streams in (own, self.logprobs, self.values, self.made):
+            check_each(streams, num_tokens, "tokens")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CreditInputs:
@@ -91,6 +105,18 @@ class CreditInputs:
     """predicted (N,), bootstrap (R,), and what a credit names beside them; `streams.py` has the table of names."""
     keys: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
     """(R,) int64 each: task, role, parent; what a comparison group may be made of beside the dispatch."""
+
+    def __post_init__(self) -> None:
+        """Refuse streams that do not fit the rows; `streams.py` looks at scores, values and keys when they are read."""
+        check_offsets(self.row_offsets, None)
+        num_rows, num_tokens = len(self.row_offsets) - 1, int(self.row_offsets[-1])
+        of_rows = {"group_index": self.group_index, "source_index": self.source_index}
+        check_each({"rewards": self.rewards}, num_rows, "rows", torch.float64)
+        check_each({**of_rows, "episode_index": self.episode_index}, num_rows, "rows", torch.int64)
+        check_each({"is_truncated": self.is_truncated}, num_rows, "rows", torch.bool)
+        check_each({"step_rewards": self.step_rewards}, num_tokens, "action tokens", torch.float64)
+        of_tokens = {"turn_index": self.turn_index, "state_index": self.state_index}
+        check_each(of_tokens, num_tokens, "action tokens", torch.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

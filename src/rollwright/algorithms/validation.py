@@ -77,8 +77,9 @@ class _Trial:
     def of(cls, objective: Objective, inputs: CreditInputs, credit: Credit, *, distance: float) -> "_Trial":
         """Streams, stages and weights, in the order in which a run makes them."""
         bare = trial_streams(objective, inputs, credit, distance=distance)
-        bare = replace(bare, action_mask=bare.action_mask & _is_trained(bare, credit))
-        rows = replace(inputs, row_offsets=_offsets_of(bare))
+        is_trained = _is_trained(bare, credit)
+        rows = _rows_of_trained(inputs, is_trained[bare.action_mask])
+        bare = replace(bare, action_mask=bare.action_mask & is_trained)
         rules = _rules(objective)
         keep = _kept(objective, bare) if any(rule.counting == "kept" for rule in rules.values()) else None
         weights = {name: scatter(_weigh(rule, rows, keep), bare.action_mask) for name, rule in rules.items()}
@@ -295,10 +296,16 @@ def _is_trained(streams: TokenStreams, credit: Credit) -> Tensor:
     return stays.repeat_interleave(streams.row_offsets.diff())
 
 
-def _offsets_of(streams: TokenStreams) -> Tensor:
-    """(R + 1,) into the action tokens that are trained."""
-    running = torch.cat([torch.zeros(1, dtype=torch.int64), streams.action_mask.to(torch.int64).cumsum(0)])
-    return running[streams.row_offsets]
+def _rows_of_trained(inputs: CreditInputs, is_trained: Tensor) -> CreditInputs:
+    """The rows with the trained ones, (N,) bool, of their action tokens: all that a denominator looks at."""
+    running = torch.cat([torch.zeros(1, dtype=torch.int64), is_trained.to(torch.int64).cumsum(0)])
+    return replace(
+        inputs,
+        row_offsets=running[inputs.row_offsets],
+        step_rewards=inputs.step_rewards[is_trained],
+        turn_index=inputs.turn_index[is_trained],
+        state_index=inputs.state_index[is_trained],
+    )
 
 
 def _sources(weights: WeightFn) -> tuple[int, ...]:

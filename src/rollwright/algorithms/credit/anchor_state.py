@@ -67,6 +67,8 @@ def anchor_state_advantage(
         (N,) float64, verifier units under "none". A group of one gets 0 (E1); a level comparison gives 0 in its part
         (E2); rows with 0 everywhere and unscored rows get a reason.
     """
+    if not step_weight >= 0:
+        raise ObjectiveError(f"step_weight is {step_weight}; it is at least 0.")
     parts = anchor_state_parts(inputs, discount=discount, scaling=scaling, eps=eps, episode_discount=episode_discount)
     row_of_turn = row_of_tokens(parts.turns.row_offsets)
     per_turn = parts.episode[row_of_turn] + step_weight * parts.step
@@ -93,7 +95,7 @@ def anchor_state_parts(
     """The two comparisons of `anchor_state_advantage`, which has the arguments; both 0 where there is none."""
     check_fraction("the discount", discount)
     check_fraction("episode_discount", episode_discount)
-    if scaling not in ("none", "std") or eps < 0:
+    if scaling not in ("none", "std") or not eps >= 0:
         raise ObjectiveError(f"scaling is {scaling!r} and eps {eps}; scaling is 'none' or 'std', eps at least 0.")
     turns = turns_of(inputs)
     rewards = turns.sum_of(rewards_on_tokens(inputs))
@@ -124,12 +126,21 @@ def _episode_returns(inputs: CreditInputs, turns: Turns, rewards: Tensor, discou
 def _step_statistics(inputs: CreditInputs, turns: Turns, returns: Tensor) -> GroupStatistics:
     """Every turn an attempt of its own, grouped by task and state; an unknown state is a group of one."""
     num_turns = len(turns.starts)
-    state = inputs.state_index[turns.starts]
-    group = places_of(inputs.group_index)[row_of_tokens(turns.row_offsets)]
+    state, row = inputs.state_index[turns.starts], row_of_tokens(turns.row_offsets)
+    group = places_of(inputs.group_index)[row]
     known = places_of(state) + group * (num_turns + 1)
     turn = torch.arange(num_turns)
     key = torch.where(state < 0, -1 - turn, known)
-    return group_statistics(replace(inputs, rewards=returns, group_index=key, episode_index=turn))
+    attempts = replace(
+        inputs,
+        row_offsets=torch.cat([turns.starts, inputs.row_offsets[-1:]]),
+        rewards=returns,
+        group_index=key,
+        source_index=inputs.source_index[row],
+        episode_index=turn,
+        is_truncated=inputs.is_truncated[row],
+    )
+    return group_statistics(attempts)
 
 
 def _distance(returns: Tensor, statistics: GroupStatistics, scaling: Scaling, eps: float) -> Tensor:

@@ -91,7 +91,15 @@ def _one_stream(
     discount, policy_lambda, value_lambda = numbers
     behind = bootstrap_of_rows(inputs, truncation)[is_last]
     offsets = torch.cat([inputs.row_offsets[:1], inputs.row_offsets[1:][is_last]])
-    episodes = replace(inputs, row_offsets=offsets, rewards=inputs.rewards[is_last])
+    episodes = replace(
+        inputs,
+        row_offsets=offsets,
+        rewards=inputs.rewards[is_last],
+        group_index=inputs.group_index[is_last],
+        source_index=inputs.source_index[is_last],
+        episode_index=inputs.episode_index[is_last],
+        is_truncated=inputs.is_truncated[is_last],
+    )
     values = value_of(inputs, "predicted").to(torch.float64)
     residuals = rewards_on_tokens(episodes) + discount * next_values(values, offsets, behind) - values
     decay = lambda_of_rows(policy_lambda, inputs)
