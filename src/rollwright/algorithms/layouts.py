@@ -52,6 +52,8 @@ class PaddedBatch:
                     f"{name} has shape {tuple(stream.shape)}; beside an action_mask of shape "
                     f"{tuple(self.action_mask.shape)} it has {' or '.join(map(str, allowed))}."
                 )
+        if self.group_index.is_floating_point():
+            raise ObjectiveError(f"group_index has type {self.group_index.dtype}; groups are integers.")
         if unknown := sorted(self.of_tokens.keys() - _TOKEN_NAMES):
             raise ObjectiveError(f"of_tokens has {unknown}; it may have {sorted(_TOKEN_NAMES)}.")
 

@@ -36,6 +36,8 @@ class TruncatedRatio:
                 f"the cap of a truncated ratio is {self.cap}; it is a finite bound of the ratio itself, above 0, such "
                 "as 2."
             )
+        if self.level not in ("token", "sequence"):
+            raise ObjectiveError(f"the level of a truncated ratio is {self.level!r}; it is 'token' or 'sequence'.")
 
     def __call__(self, streams: TokenStreams) -> Tensor:
         """Weigh each action token.

@@ -35,8 +35,10 @@ class LengthAdaptive:
 
     def __post_init__(self) -> None:
         """Refuse a missing or useless α."""
-        if chosen("alpha", self.alpha, undisclosed_by="Seed1.5-Thinking") <= 0:
+        if not chosen("alpha", self.alpha, undisclosed_by="Seed1.5-Thinking") > 0:
             raise ObjectiveError(f"alpha is {self.alpha}; it is above 0, such as 0.05 (VAPO) or 1.5 (CompactionRL).")
+        if self.over not in ("row", "episode", None):
+            raise ObjectiveError(f"over is {self.over!r}; it is 'row' or 'episode'.")
 
     def __call__(self, lengths: Tensor) -> Tensor:
         """(R,) float64 λ in [0, 1) of rows with (R,) action tokens; 0 for an empty row."""

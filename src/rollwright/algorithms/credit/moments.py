@@ -139,7 +139,7 @@ def scale(
 
 
 def _spread(moments: Moments, ddof: int, eps: float, guard: Guard) -> Tensor:
-    if eps < 0:
+    if not eps >= 0:
         raise ObjectiveError(f"eps is {eps}; it is at least 0.")
     variance = moments.variance(ddof)
     return variance.sqrt() + eps if guard == "std" else (variance + eps).sqrt()

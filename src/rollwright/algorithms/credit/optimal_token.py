@@ -44,7 +44,7 @@ def optimal_token_baseline(
         (N,) float64 in verifier units. A group of one, one reward level without rewards on the way, and an unscored
         row get 0 and a reason.
     """
-    if eps < 0:
+    if not eps >= 0:
         raise ObjectiveError(f"eps is {eps}; it is at least 0.")
     has_contrast, is_scored = _contrast(inputs)
     offsets = inputs.row_offsets

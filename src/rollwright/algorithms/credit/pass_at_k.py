@@ -75,7 +75,7 @@ def best_minus_second(
         (N,) float64, at least 0; every row of the best episode has it. A tie for the best gives 0. A group of one, one
         reward level and an unscored row get 0 and a reason.
     """
-    if ddof not in (0, 1) or eps < 0:
+    if ddof not in (0, 1) or not eps >= 0:
         raise ObjectiveError(f"ddof is {ddof} and eps {eps}; ddof is 0 or 1 and eps at least 0.")
     statistics = group_statistics(inputs)
     is_scored = statistics.is_scored
@@ -123,8 +123,10 @@ class _Outcomes:
 
 
 def _outcomes(inputs: CreditInputs, k: int, success_at: float) -> _Outcomes:
-    if k < 2:
-        raise ObjectiveError(f"k is {k}; pass@k as an objective needs at least 2, as pass@1 is the mean reward.")
+    if not (k >= 2 and float(k).is_integer()):
+        raise ObjectiveError(
+            f"k is {k}; pass@k as an objective needs a whole number of at least 2, as pass@1 is the mean reward."
+        )
     is_scored = ~inputs.rewards.isnan()
     is_success = inputs.rewards >= success_at
     group = places_of(inputs.group_index)

@@ -1,11 +1,14 @@
 """Credit by what an episode still earns from a token on (M01)."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from rollwright.algorithms.credit.bootstrapping import check_fraction
 from rollwright.algorithms.credit.groups import broadcast_to_tokens
 from rollwright.algorithms.credit.token_rewards import credit_of_scored, rewards_on_tokens
+from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.objective import Credit, CreditInputs
 from rollwright.algorithms.scans import discounted_sums
 
@@ -27,6 +30,8 @@ def return_to_go(inputs: CreditInputs, *, discount: float = 1.0, baseline: float
         (N,) float64 in verifier units; an unscored row gets 0 and a reason.
     """
     check_fraction("the discount", discount)
+    if not math.isfinite(baseline):
+        raise ObjectiveError(f"the baseline is {baseline}; it is a finite reward.")
     return credit_of_scored(inputs, _returns(inputs, discount) - baseline, None)
 
 

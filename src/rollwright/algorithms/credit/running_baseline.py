@@ -1,5 +1,6 @@
 """Credit against a running mean of earlier rewards, one per key (M02)."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -49,6 +50,8 @@ class RunningBaseline:
                 f"the running baseline has decay {self.decay} and keys {self.by}; the decay lies in [0, 1) and "
                 "at least one of source, task and role makes the key."
             )
+        if not math.isfinite(self.initial):
+            raise ObjectiveError(f"the running baseline begins at {self.initial}; it begins at a finite reward.")
 
     def __call__(self, inputs: CreditInputs) -> Credit:
         """Credit of a step, without taking it in.

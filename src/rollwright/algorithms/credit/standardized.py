@@ -35,7 +35,7 @@ def standardized_rewards(rewards: Tensor, statistics: GroupStatistics, *, ddof: 
         ddof: 1 divides the squares by G − 1, 0 by G.
         eps: added to the standard deviation, verifier units.
     """
-    if ddof not in (0, 1) or eps < 0:
+    if ddof not in (0, 1) or not eps >= 0:
         raise ObjectiveError(f"ddof is {ddof} and eps {eps}; ddof is 0 or 1 and eps at least 0.")
     spread = (statistics.squares / (statistics.num_episodes - ddof).clamp(min=1.0)).sqrt() + eps
     distance = torch.where(statistics.has_contrast, rewards - statistics.mean, 0.0)

@@ -91,7 +91,7 @@ def center_then_scale_by_batch(inputs: CreditInputs, *, ddof: int = 0, eps: floa
     Returns:
         (N,) float64 without unit. A group of one, one reward level and an unscored row get 0 and a reason.
     """
-    if ddof not in (0, 1) or eps < 0:
+    if ddof not in (0, 1) or not eps >= 0:
         raise ObjectiveError(f"ddof is {ddof} and eps {eps}; ddof is 0 or 1 and eps at least 0.")
     statistics = group_statistics(inputs)
     share = episode_shares(statistics.is_scored, places_of(inputs.episode_index))

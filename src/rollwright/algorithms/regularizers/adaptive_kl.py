@@ -63,4 +63,10 @@ class AdaptiveKl:
 
     def restore(self, state: Mapping[str, float]) -> None:
         """Take the coefficient back."""
-        self._coefficient = state["coefficient"]
+        coefficient = state.get("coefficient", math.nan)
+        if not 0.0 <= coefficient < math.inf:
+            raise ObjectiveError(
+                f"an adaptive KL was to go on from {dict(state)}; it goes on from what `state` gave, a finite "
+                "`coefficient` of at least 0."
+            )
+        self._coefficient = coefficient

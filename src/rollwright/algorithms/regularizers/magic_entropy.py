@@ -37,8 +37,7 @@ class MagicEntropy:
 
     def __post_init__(self) -> None:
         """Refuse a step or bounds that do not hold 0, where c begins."""
-        low = -math.inf if self.floor is None else self.floor
-        high = math.inf if self.cap is None else self.cap
+        low, high = self._range()
         if not (self.step > 0 and low <= 0 <= high and self.target > 0):
             raise ObjectiveError(
                 f"the entropy controller has target={self.target}, step={self.step}, floor={self.floor}, "
@@ -74,5 +73,15 @@ class MagicEntropy:
 
     def restore(self, state: Mapping[str, float]) -> None:
         """Take c and its activity back."""
-        self._state = state["c"]
-        self._is_active = state["is_active"] != 0.0
+        value, is_active = state.get("c", math.nan), state.get("is_active", math.nan)
+        low, high = self._range()
+        if not low <= value <= high or is_active not in (0.0, 1.0) or math.isinf(value):
+            raise ObjectiveError(
+                f"the entropy controller was to go on from {dict(state)}; it goes on from what `state` gave, a finite "
+                f"`c` from {low} to {high} and an `is_active` of 0 or 1."
+            )
+        self._state = value
+        self._is_active = is_active != 0.0
+
+    def _range(self) -> tuple[float, float]:
+        return -math.inf if self.floor is None else self.floor, math.inf if self.cap is None else self.cap

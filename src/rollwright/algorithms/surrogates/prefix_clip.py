@@ -1,5 +1,6 @@
 """The clip on the ratio of the whole prefix, in a band that widens with the position: CTPO (M54)."""
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -36,6 +37,8 @@ class PrefixClip:
         for name, value in (("low", self.low), ("high", self.high), ("dual", self.dual)):
             if value is not None and not value > 0.0:
                 raise ObjectiveError(f"the prefix clip has {name} = {value}; it is a distance in nats, above 0.")
+        if not math.isfinite(self.power):
+            raise ObjectiveError(f"the prefix clip has power = {self.power}; it is a finite number, such as 0.5.")
 
     def __call__(self, ratio: Tensor, streams: TokenStreams) -> Surrogate:
         """Clip each prefix by the sign of its advantage.

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from rollwright.algorithms.controllers import coefficient_of
+from rollwright.algorithms.errors import ObjectiveError
 from rollwright.algorithms.flags import CLIPPED_HIGH, CLIPPED_LOW, has_flag, raise_flag
 from rollwright.algorithms.objective import Surrogate, TokenStreams
 from rollwright.algorithms.surrogates.bounds import Bound, check_band
@@ -40,6 +41,8 @@ class SignedBounds:
         """Refuse bounds that do not hold 1."""
         check_band("the band of A > 0", self.positive_low, self.positive_high)
         check_band("the band of A < 0", self.negative_low, self.negative_high)
+        if self.outside not in ("mask", "clip"):
+            raise ObjectiveError(f"outside the signed bounds is {self.outside!r}; it is 'mask' or 'clip'.")
 
     def __call__(self, ratio: Tensor, streams: TokenStreams) -> Surrogate:
         """Drop or hold each token by the band of its sign.
