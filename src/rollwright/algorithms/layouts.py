@@ -52,8 +52,8 @@ class PaddedBatch:
                     f"{name} has shape {tuple(stream.shape)}; beside an action_mask of shape "
                     f"{tuple(self.action_mask.shape)} it has {' or '.join(map(str, allowed))}."
                 )
-        if self.group_index.is_floating_point():
-            raise ObjectiveError(f"group_index has type {self.group_index.dtype}; groups are integers.")
+        if self.group_index.is_floating_point() and bool((self.group_index != self.group_index.floor()).any()):
+            raise ObjectiveError(f"group_index has {self.group_index.tolist()[:8]}; groups are whole numbers.")
         if unknown := sorted(self.of_tokens.keys() - _TOKEN_NAMES):
             raise ObjectiveError(f"of_tokens has {unknown}; it may have {sorted(_TOKEN_NAMES)}.")
 
