@@ -53,7 +53,7 @@ class PaddedBatch:
                     f"{tuple(self.action_mask.shape)} it has {' or '.join(map(str, allowed))}."
                 )
         if self.group_index.is_floating_point() and bool((self.group_index != self.group_index.floor()).any()):
-            raise ObjectiveError(f"group_index has {self.group_index.tolist()[:8]}; groups are whole numbers.")
+            raise ObjectiveError("group_index has values between whole numbers; groups are whole numbers.")
         if unknown := sorted(self.of_tokens.keys() - _TOKEN_NAMES):
             raise ObjectiveError(f"of_tokens has {unknown}; it may have {sorted(_TOKEN_NAMES)}.")
 
