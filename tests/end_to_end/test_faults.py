@@ -6,6 +6,7 @@ rest of the mathematics, until one fails. A fault that nothing notices survives,
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def _noticed_by(fault: Fault, folder: Path) -> str | None:
     if _fixtures_fail(source):
         return "rollwright fixtures"
     module = fault.file.removeprefix("src/").removesuffix(".py").replace("/", ".")
-    first = _naming(module)
+    first = _naming(module, (ROOT / fault.file).read_text(encoding="utf-8"))
     for chosen in (first, list(FOLDERS)):
         failed = _first_failure(chosen, source)
         if failed is not None:
@@ -71,10 +72,15 @@ def _noticed_by(fault: Fault, folder: Path) -> str | None:
     return None
 
 
-def _naming(module: str) -> list[str]:
-    """Test files that name the module, or what stands in it by the room's face."""
+def _naming(module: str, source: str) -> list[str]:
+    """Test files that name the module, before those that name what it exports."""
     files = [file for name in FOLDERS for file in sorted((ROOT / name).rglob("test_*.py"))]
-    return [str(file.relative_to(ROOT)) for file in files if module in file.read_text(encoding="utf-8")]
+    texts = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in files}
+    exported = re.findall(r'"(\w+)"', source.partition("__all__ = [")[2].partition("]")[0])
+    by_module = [name for name, text in texts.items() if module in text]
+    anything = re.compile(rf"\b({'|'.join(exported)})\b") if exported else None
+    by_name = [name for name, text in texts.items() if anything is not None and anything.search(text)]
+    return [*by_module, *(name for name in by_name if name not in by_module)]
 
 
 def _fixtures_fail(source: Path) -> bool:
