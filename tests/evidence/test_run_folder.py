@@ -111,8 +111,9 @@ def test_a_forked_worker_does_not_keep_the_lock_of_a_dead_run(tmp_path):
         "import os, sys, time; from pathlib import Path\n"
         "from rollwright.evidence import RunFolder\n"
         "folder = RunFolder.open(Path(sys.argv[1]), 'write')\n"
-        "if (child := os.fork()) == 0: time.sleep(60)\n"
-        "print(child, flush=True); os.kill(os.getpid(), 9)"
+        "heard, told = os.pipe()\n"
+        "if (child := os.fork()) == 0: os.write(told, b'.'); time.sleep(60)\n"
+        "os.read(heard, 1); print(child, flush=True); os.kill(os.getpid(), 9)"
     )
     told = subprocess.Popen(
         [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True, env=python_path()
