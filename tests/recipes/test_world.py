@@ -15,4 +15,4 @@ def test_targets_of_other_sources_than_the_tasks_are_refused_by_name(targets):
 
 
 def test_targets_of_all_sources_are_taken():
-    build_world(resolve("arithmetic-tool", ["objective.source_targets={arithmetic=0.5}"]).recipe).verifiers.close()
+    build_world(resolve("arithmetic-tool", ["objective.source_targets={arithmetic=0.5}"]).recipe).close()

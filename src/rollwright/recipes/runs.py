@@ -126,7 +126,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
     stored = None if source is None else stored_batches(resolved.recipe, source, observer)
     with ExitStack() as stack:
         world = build_world(resolved.recipe)
-        stack.callback(world.verifiers.close)
+        stack.callback(world.close)
         if source is None:
             tokenizer = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rollwright-tokenizer-")))
             build_tokenizer(model_source(resolved.recipe, world), tokenizer)
@@ -175,7 +175,7 @@ def resume_run(path: Path, observer: Observer) -> TrainResult:
         chosen = _checkpoint_to_resume(folder, observer)
         progress = None if chosen is None else read_progress(chosen)
         world = build_world(resolved.recipe)
-        stack.callback(world.verifiers.close)
+        stack.callback(world.close)
         source = _source_of(folder)
         stored = None if source is None else stored_batches(resolved.recipe, source, observer)
         foundation = lay_foundation(
@@ -244,7 +244,7 @@ def evaluate_run(order: EvaluationOrder, observer: Observer) -> Evaluation:
         resolved = resolve_text(folder.recipe_toml, origin=f"run {order.run.name}")
         recipe = _asked(resolved.recipe, order)
         world = build_world(recipe)
-        stack.callback(world.verifiers.close)
+        stack.callback(world.close)
         foundation = lay_foundation(recipe, world, folder.tokenizer, lambda: weights_of(checkpoint))
         now = manifest_of(resolved, foundation, folder.tokenizer, Identity.of(folder.manifest))
         asked_otherwise = recipe != resolved.recipe

@@ -36,6 +36,7 @@ class Episodes:
     environment: Environment
     renderer: Renderer
     composition: Composition
+    sandbox_profile: str | None
     clock: Clock
     places: asyncio.Semaphore
     """Bounds how many evaluation episodes are open at once; training has its dispatcher's own bound."""
@@ -73,6 +74,7 @@ class Episodes:
             episode_seed=evaluation_episode_seed(sha256, attempt.task.task_id, attempt.sample),
             sampling=protocol.sampling,
             limits=limits,
+            sandbox_profile=self.sandbox_profile,
         )
         async with self.places:
             return await self._run(spec, self.engine)
@@ -107,6 +109,7 @@ class Episodes:
             episode_seed=episode_seed(seed, attempt.purpose, attempt.group_id, attempt.slot),
             sampling=sampling_of(self.recipe),
             limits=limits_of(self.recipe),
+            sandbox_profile=self.sandbox_profile,
             lineage=attempt.lineage,
             parent_trajectory_id=attempt.parent_trajectory_id,
         )

@@ -26,6 +26,8 @@ class ModelSource:
     config: ModelConfig
     seed: int
     environment: Environment
+    spoken: Sequence[str]
+    """What the environment may say; a fresh tokenizer is trained on it as well."""
     tasks: Sequence[Task]
     """Training tasks: a fresh tokenizer is trained on what will be said about them."""
 
@@ -114,6 +116,7 @@ def _texts(source: ModelSource, count: int) -> Iterator[str]:
     """What is said in demonstrations: questions, turns with their calls, results."""
     from rollwright.recipes.build.environment import demonstrating
 
+    yield from source.spoken
     environment: DemonstratingEnvironment = demonstrating(source.environment)
     for number in range(count):
         task = source.tasks[number % len(source.tasks)]

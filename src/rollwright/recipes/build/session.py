@@ -15,7 +15,7 @@ from rollwright.recipes.build.episodes import Episodes
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
 from rollwright.recipes.build.stages import StageParts, build_stages
 from rollwright.recipes.build.stored import StoredBatches
-from rollwright.recipes.build.world import World, build_protocol, first_opening
+from rollwright.recipes.build.world import BuiltWorld, build_protocol, first_opening
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.record import Engine
 from rollwright.rendering import Renderer, load_renderer
@@ -47,7 +47,7 @@ class Foundation:
     """What a run stands on, with its model."""
 
     recipe: RecipeConfig
-    world: World
+    world: BuiltWorld
     renderer: Renderer
     rendering_revision: str
     protocol: EvaluationProtocol
@@ -71,7 +71,7 @@ class LoopOrder:
 
 
 def lay_foundation(
-    recipe: RecipeConfig, world: World, tokenizer: Path, make_model: "Callable[[], PreTrainedModel]"
+    recipe: RecipeConfig, world: BuiltWorld, tokenizer: Path, make_model: "Callable[[], PreTrainedModel]"
 ) -> Foundation:
     """Load the renderer, make the model, and fix the protocol.
 
@@ -118,6 +118,7 @@ def make_episodes(foundation: Foundation, engine: Engine) -> Episodes:
         environment=foundation.world.environment,
         renderer=foundation.renderer,
         composition=foundation.world.verifiers.composition,
+        sandbox_profile=foundation.world.sandbox_profile,
         clock=SystemClock(),
         places=asyncio.Semaphore(foundation.recipe.runtime.concurrency),
     )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rollwright.evidence import Checkpoint, RunFolder, StoredRun, verify_checkpoint
 from rollwright.recipes.build.model import ModelSource, build_model
-from rollwright.recipes.build.world import World
+from rollwright.recipes.build.world import BuiltWorld
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
 
@@ -15,17 +15,20 @@ if TYPE_CHECKING:
 __all__ = ["checkpoint_at", "first_weights", "model_source", "weights_of"]
 
 
-def model_source(recipe: RecipeConfig, world: World) -> ModelSource:
+def model_source(recipe: RecipeConfig, world: BuiltWorld) -> ModelSource:
     """What a recipe makes its model and tokenizer from."""
     return ModelSource(
         config=recipe.model,
         seed=recipe.run.seed,
         environment=world.environment,
+        spoken=world.spoken,
         tasks=[task for stratum in world.mixture.strata for task in stratum.train],
     )
 
 
-def first_weights(recipe: RecipeConfig, world: World, tokenizer: Path, source: StoredRun | None) -> "PreTrainedModel":
+def first_weights(
+    recipe: RecipeConfig, world: BuiltWorld, tokenizer: Path, source: StoredRun | None
+) -> "PreTrainedModel":
     """The weights before the first step: made from the recipe, or those that the source began with."""
     if source is None:
         return build_model(model_source(recipe, world), tokenizer)

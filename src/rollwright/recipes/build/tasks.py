@@ -8,7 +8,10 @@ from rollwright.recipes.config.tasks import (
     JsonlTasksConfig,
     ReasoningGymTasksConfig,
     TasksConfig,
+    WorldTasksConfig,
 )
+from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.worlds.world import World
 from rollwright.tasks import (
     ArithmeticShares,
     GymGenerator,
@@ -23,12 +26,16 @@ from rollwright.tasks import (
 __all__ = ["build_mixture"]
 
 
-def build_mixture(config: TasksConfig, *, seed: int) -> Mixture:
+def build_mixture(config: TasksConfig, *, seed: int, world: World | None = None) -> Mixture:
     """All pools of tasks; what is held out in one trains in none.
 
     Args:
         config: which tasks.
         seed: of the generators.
+        world: that the environment is of, if any.
+
+    Raises:
+        RecipeError: for the tasks of a world where there is none.
     """
     match config:
         case ArithmeticTasksConfig():
@@ -55,5 +62,13 @@ def build_mixture(config: TasksConfig, *, seed: int) -> Mixture:
             held_out = Path(config.held_out) if config.held_out else None
             source = jsonl_source(Path(config.train), held_out, share=config.held_out_share)
             return Mixture(strata=(stratum_of(source, 1.0),))
+        case WorldTasksConfig():
+            if world is None:
+                raise RecipeError(
+                    "tasks.kind 'world' takes the tasks of the environment's world, and environment.kind is another; "
+                    "set environment.kind to 'world' and environment.name."
+                )
+            sizes = SplitSizes(train=config.num_train, held_out=config.num_held_out)
+            return Mixture(strata=world.tasks(sizes, seed))
         case _:
             assert_never(config)

@@ -1,8 +1,9 @@
 """From the verifiers' configuration to a composition."""
 
+from dataclasses import replace
 from typing import assert_never, cast
 
-from rollwright.recipes.build.environment import VERIFIER, make_named
+from rollwright.recipes.build.named import VERIFIER, make_named
 from rollwright.recipes.config.world import (
     CustomVerifierConfig,
     ExactVerifierConfig,
@@ -11,7 +12,10 @@ from rollwright.recipes.config.world import (
     NumericVerifierConfig,
     VerifierConfig,
     VerifierPartConfig,
+    WorldVerifierConfig,
 )
+from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.worlds.world import World
 from rollwright.record import Verifier
 from rollwright.tasks import UNDEFINED
 from rollwright.verifiers import (
@@ -27,6 +31,10 @@ from rollwright.verifiers import (
     exact_verifier,
     format_verifier,
     numeric_verifier,
+)
+
+_OwnPart = (
+    ExactVerifierConfig | NumericVerifierConfig | MathVerifierConfig | FormatVerifierConfig | CustomVerifierConfig
 )
 
 __all__ = ["BuiltVerifiers", "answer_form", "build_verifiers"]
@@ -46,13 +54,24 @@ class BuiltVerifiers:
             pool.close()
 
 
-def build_verifiers(config: VerifierConfig) -> BuiltVerifiers:
-    """All parts with their weights; the first part decides, form is shaping."""
+def build_verifiers(config: VerifierConfig, world: World | None = None) -> BuiltVerifiers:
+    """All parts with their weights; the first part decides, form is shaping.
+
+    Args:
+        config: which parts.
+        world: that the environment is of, if any; a part of kind `world` stands for all of its parts.
+
+    Raises:
+        RecipeError: for a part of a world where there is none.
+    """
     rule = AnswerRule(form=config.answer_form, marker=config.answer_marker)
     pools: list[MathPool] = []
-    parts = tuple(
-        Part(verifier=_verifier(part, rule, pools), weight=part.weight, role=_role(part)) for part in config.parts
-    )
+    parts: list[Part] = []
+    for part in config.parts:
+        if isinstance(part, WorldVerifierConfig):
+            parts += _parts_of(world, part.weight)
+        else:
+            parts.append(Part(verifier=_verifier(part, rule, pools), weight=part.weight, role=_role(part)))
     return BuiltVerifiers(Composition(parts), tuple(pools))
 
 
@@ -67,11 +86,20 @@ def answer_form(config: VerifierConfig) -> str:
             assert_never(config.answer_form)
 
 
+def _parts_of(world: World | None, weight: float) -> list[Part]:
+    if world is None:
+        raise RecipeError(
+            "a part of kind 'world' stands for the verifiers of the environment's world, and environment.kind is "
+            "another; set environment.kind to 'world' and environment.name, or name the verifiers."
+        )
+    return [replace(part, weight=part.weight * weight) for part in world.parts]
+
+
 def _role(config: VerifierPartConfig) -> Role:
     return "shaping" if isinstance(config, FormatVerifierConfig) else "outcome"
 
 
-def _verifier(config: VerifierPartConfig, rule: AnswerRule, pools: list[MathPool]) -> Verifier:
+def _verifier(config: _OwnPart, rule: AnswerRule, pools: list[MathPool]) -> Verifier:
     match config:
         case ExactVerifierConfig():
             return exact_verifier(rule)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from rollwright.evaluation import EvaluationProtocol
@@ -9,34 +10,62 @@ from rollwright.recipes.build.environment import build_environment
 from rollwright.recipes.build.tasks import build_mixture
 from rollwright.recipes.build.verifiers import BuiltVerifiers, answer_form, build_verifiers
 from rollwright.recipes.config.recipe import RecipeConfig
+from rollwright.recipes.config.world import WorldEnvironmentConfig
 from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.worlds.table import load_world
+from rollwright.recipes.worlds.world import World
 from rollwright.record import Environment, Message, Sampling
 from rollwright.tasks import Mixture
 
-__all__ = ["Opening", "World", "build_protocol", "build_world", "first_opening"]
+__all__ = ["BuiltWorld", "Opening", "build_protocol", "build_world", "first_opening"]
 
 _OPENING_S = 60.0
 """How long an environment may take to open once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class BuiltWorld:
     """What is to be solved, where, and who judges."""
 
     mixture: Mixture
     environment: Environment
     verifiers: BuiltVerifiers
+    world: World | None
+    """Where the environment came from, if it was a world."""
+
+    @property
+    def sandbox_profile(self) -> str | None:
+        """What the episodes' programs run in, where they run programs."""
+        return None if self.world is None else self.world.sandbox_profile
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """Phrases of its observations, for a tokenizer that is trained on the spot."""
+        return () if self.world is None else self.world.spoken
+
+    def close(self) -> None:
+        """End the processes of verifiers and sandboxes."""
+        self.verifiers.close()
+        if self.world is not None:
+            self.world.close()
 
 
-def build_world(recipe: RecipeConfig) -> World:
-    """Build what needs no model."""
-    mixture = build_mixture(recipe.tasks, seed=recipe.run.seed)
-    _refuse_other_sources(recipe, mixture)
-    return World(
-        mixture=mixture,
-        environment=build_environment(recipe.environment, answer_form=answer_form(recipe.verifier)),
-        verifiers=build_verifiers(recipe.verifier),
-    )
+def build_world(recipe: RecipeConfig) -> BuiltWorld:
+    """Build what needs no model. What it started is ended again where a later part is refused."""
+    with ExitStack() as stack:
+        world: World | None = None
+        match recipe.environment:
+            case WorldEnvironmentConfig():
+                world = load_world(recipe.environment.name, recipe.environment.arguments)
+                stack.callback(world.close)
+                environment = world.environment
+            case _:
+                environment = build_environment(recipe.environment, answer_form=answer_form(recipe.verifier))
+        mixture = build_mixture(recipe.tasks, seed=recipe.run.seed, world=world)
+        _refuse_other_sources(recipe, mixture)
+        verifiers = build_verifiers(recipe.verifier, world)
+        stack.pop_all()
+    return BuiltWorld(mixture=mixture, environment=environment, verifiers=verifiers, world=world)
 
 
 def _refuse_other_sources(recipe: RecipeConfig, mixture: Mixture) -> None:
@@ -50,7 +79,7 @@ def _refuse_other_sources(recipe: RecipeConfig, mixture: Mixture) -> None:
         )
 
 
-def build_protocol(recipe: RecipeConfig, world: World, rendering_revision: str) -> EvaluationProtocol:
+def build_protocol(recipe: RecipeConfig, world: BuiltWorld, rendering_revision: str) -> EvaluationProtocol:
     """The held-out protocol of a run.
 
     Args:
@@ -84,7 +113,7 @@ class Opening:
     messages: tuple[Message, ...]
 
 
-async def first_opening(world: World) -> Opening:
+async def first_opening(world: BuiltWorld) -> Opening:
     """What the first training task opens with; the tools are fixed for an environment.
 
     Raises:

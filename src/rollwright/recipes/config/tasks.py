@@ -12,6 +12,7 @@ __all__ = [
     "JsonlTasksConfig",
     "ReasoningGymTasksConfig",
     "TasksConfig",
+    "WorldTasksConfig",
 ]
 
 
@@ -57,4 +58,15 @@ class JsonlTasksConfig(StrictConfig):
     held_out_share: float = Field(default=0.1, gt=0, lt=1)
 
 
-TasksConfig = Annotated[ArithmeticTasksConfig | ReasoningGymTasksConfig | JsonlTasksConfig, Field(discriminator="kind")]
+class WorldTasksConfig(StrictConfig):
+    """The tasks that the environment's world brings."""
+
+    kind: Literal["world"] = "world"
+    num_train: int = Field(default=4000, ge=1, le=10_000_000)
+    """Distinct tasks wanted; a world may have fewer."""
+    num_held_out: int = Field(default=400, ge=1, le=10_000_000)
+
+
+TasksConfig = Annotated[
+    ArithmeticTasksConfig | ReasoningGymTasksConfig | JsonlTasksConfig | WorldTasksConfig, Field(discriminator="kind")
+]

@@ -17,6 +17,8 @@ __all__ = [
     "ToolEnvironmentConfig",
     "VerifierConfig",
     "VerifierPartConfig",
+    "WorldEnvironmentConfig",
+    "WorldVerifierConfig",
 ]
 
 
@@ -43,7 +45,18 @@ class CustomEnvironmentConfig(StrictConfig):
     arguments: dict[str, int | float | str | bool] = {}
 
 
-EnvironmentConfig = Annotated[ToolEnvironmentConfig | CustomEnvironmentConfig, Field(discriminator="kind")]
+class WorldEnvironmentConfig(StrictConfig):
+    """A world: an environment that brings its tasks and verifiers, for tasks and parts of kind `world`."""
+
+    kind: Literal["world"] = "world"
+    name: str
+    """Of a world that ships (`rollwright env list`), or `package.module:callable`, which returns a `World`."""
+    arguments: dict[str, int | float | str | bool] = {}
+
+
+EnvironmentConfig = Annotated[
+    ToolEnvironmentConfig | WorldEnvironmentConfig | CustomEnvironmentConfig, Field(discriminator="kind")
+]
 
 
 class _Weighted(StrictConfig):
@@ -87,8 +100,19 @@ class CustomVerifierConfig(_Weighted):
     """`package.module:callable`, which returns a `record.Verifier`."""
 
 
+class WorldVerifierConfig(_Weighted):
+    """All verifiers of the environment's world, with their own weights and roles, times this weight."""
+
+    kind: Literal["world"] = "world"
+
+
 VerifierPartConfig = Annotated[
-    ExactVerifierConfig | NumericVerifierConfig | MathVerifierConfig | FormatVerifierConfig | CustomVerifierConfig,
+    ExactVerifierConfig
+    | NumericVerifierConfig
+    | MathVerifierConfig
+    | FormatVerifierConfig
+    | WorldVerifierConfig
+    | CustomVerifierConfig,
     Field(discriminator="kind"),
 ]
 

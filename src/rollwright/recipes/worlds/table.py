@@ -1,0 +1,43 @@
+"""The worlds that ship: a name, what it is, and the callable that makes it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from rollwright.recipes.build.named import make_named
+from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.keys import closest
+from rollwright.recipes.worlds.world import World
+
+__all__ = ["WORLDS", "load_world"]
+
+_HERE = "rollwright.recipes.worlds"
+WORLDS: Mapping[str, str] = MappingProxyType(
+    {
+        "arithmetic": f"{_HERE}.arithmetic:load",
+    }
+)
+"""Name to `package.module:callable`; the callable's docstring begins with what the world is."""
+
+
+def load_world(name: str, arguments: Mapping[str, object]) -> World:
+    """Make a world.
+
+    Args:
+        name: of one that ships, or `package.module:callable`, which returns a `World`.
+        arguments: of the callable, by name.
+
+    Raises:
+        RecipeError: for a name that there is not, arguments that it does not take, or something that is no world.
+    """
+    path = WORLDS.get(name, name)
+    if ":" not in path:
+        near = closest(name, tuple(WORLDS), 0.4)
+        hint = f" Did you mean {near}?" if near else ""
+        raise RecipeError(f"no world {name!r}; there are {', '.join(WORLDS)}, or write package.module:callable.{hint}")
+    made = make_named(path, arguments, needs={})
+    if not isinstance(made, World):
+        raise RecipeError(
+            f"{path!r} made a {type(made).__name__}; it must return a rollwright.recipes.worlds.World. An environment "
+            'alone is named by environment.kind = "custom".'
+        )
+    return made

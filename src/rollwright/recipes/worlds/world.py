@@ -1,0 +1,44 @@
+"""A world: an environment with its tasks, its verifiers, and the agents that try it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rollwright.environments import DemonstratedTurn, DemonstrateFn
+from rollwright.record import Environment, Task
+from rollwright.tasks import SplitSizes, Stratum
+from rollwright.verifiers import Part
+
+__all__ = ["World", "WorldTasksFn", "null_agent"]
+
+WorldTasksFn = Callable[[SplitSizes, int], tuple[Stratum, ...]]
+"""(sizes, seed) to pools of tasks (`stratum_of(source, weight)` makes one): equal arguments give equal tasks."""
+
+
+def null_agent(task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
+    """Says nothing and calls nothing; no verifier may pay it."""
+    return (DemonstratedTurn(text=""),)
+
+
+def _nothing() -> None:
+    """Nothing to close."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What `environment.kind = "world"` names: a callable `package.module:name` that returns one of these."""
+
+    environment: Environment
+    tasks: WorldTasksFn
+    parts: tuple[Part, ...]
+    """Verifiers with weights and roles."""
+    reference: DemonstrateFn
+    """Solves every task: earns the success threshold."""
+    attacks: Mapping[str, DemonstrateFn] = field(default_factory=dict[str, DemonstrateFn])
+    """Agents that try to be paid without solving; each earns less than the threshold, by name."""
+    success_threshold: float = 1.0
+    sandbox_profile: str | None = None
+    """`Sandboxes.profile_id`, where programs run."""
+    spoken: tuple[str, ...] = ()
+    """Phrases of its observations, for a tokenizer that is trained on the spot."""
+    close: Callable[[], None] = _nothing
+    """Ends what it started. Called once, after all episodes."""
