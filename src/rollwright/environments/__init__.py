@@ -2,9 +2,30 @@
 
 from rollwright.environments.arithmetic import ARITHMETIC_INSTRUCTION, ArithmeticDemonstrator
 from rollwright.environments.calculator import calculator, calculator_tool
+from rollwright.environments.code_blocks import CodeBlocks
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn, DemonstratingEnvironment
 from rollwright.environments.errors import EnvironmentSetupError, ToolError
+from rollwright.environments.game_agents import GamePlanner, WalkDemonstrator, game_attacks, seen_in_games
+from rollwright.environments.house import HouseGame
+from rollwright.environments.interpreter import (
+    INTERPRETER_INSTRUCTION,
+    CodeForm,
+    InterpreterDemonstrator,
+    code_turn,
+    interpreter_environment,
+)
+from rollwright.environments.sandbox_tools import SandboxTool, SandboxToolFn, ToolAnswer, sandbox_tool
+from rollwright.environments.sandboxed import CollectFn, Furnishing, LayFn, SandboxEnvironment
 from rollwright.environments.schemas import FunctionSchema, schema_of
+from rollwright.environments.text_games import (
+    FINAL_STATE,
+    LOOK,
+    NOTHING_HAPPENS,
+    End,
+    GameRules,
+    TextGame,
+    TextGameEnvironment,
+)
 from rollwright.environments.tool_environment import (
     ACTOR,
     ArtifactFn,
@@ -19,24 +40,50 @@ from rollwright.environments.tools import Tool, clean_text, cut_text, tool_of
 __all__ = [
     "ACTOR",
     "ARITHMETIC_INSTRUCTION",
+    "FINAL_STATE",
+    "INTERPRETER_INSTRUCTION",
+    "LOOK",
+    "NOTHING_HAPPENS",
     "ArithmeticDemonstrator",
     "ArtifactFn",
     "CallRecord",
+    "CodeBlocks",
+    "CodeForm",
+    "CollectFn",
     "DemonstrateFn",
     "DemonstratedTurn",
     "DemonstratingEnvironment",
+    "End",
     "EnvironmentSetupError",
     "FunctionSchema",
+    "Furnishing",
+    "GamePlanner",
+    "GameRules",
+    "HouseGame",
+    "InterpreterDemonstrator",
+    "LayFn",
+    "SandboxEnvironment",
+    "SandboxTool",
+    "SandboxToolFn",
+    "TextGame",
+    "TextGameEnvironment",
     "Tool",
+    "ToolAnswer",
     "ToolEnvironment",
     "ToolError",
     "ToolLimits",
+    "WalkDemonstrator",
     "calculator",
     "calculator_tool",
     "call_log",
     "clean_text",
+    "code_turn",
     "cut_text",
+    "game_attacks",
+    "interpreter_environment",
     "no_artifacts",
+    "sandbox_tool",
     "schema_of",
+    "seen_in_games",
     "tool_of",
 ]

@@ -14,6 +14,7 @@ from rollwright.verifiers.composition import Composition, Part, Role, Score
 from rollwright.verifiers.errors import GoldError, VerifierSetupError
 from rollwright.verifiers.exact import Normalization, NormalizationStep, exact_verifier, normalized
 from rollwright.verifiers.form import format_verifier, tool_use_verifier
+from rollwright.verifiers.goal_state import goal_state_verifier, return_verifier
 from rollwright.verifiers.grading import FunctionVerifier, Grade, GradeFn
 from rollwright.verifiers.math_pool import MathLimits, MathPool
 from rollwright.verifiers.mathematics import MathVerifier
@@ -50,10 +51,12 @@ __all__ = [
     "exact_verifier",
     "final_text",
     "format_verifier",
+    "goal_state_verifier",
     "normalized",
     "numeric_verifier",
     "read_answer",
     "read_gold_number",
     "read_number",
+    "return_verifier",
     "tool_use_verifier",
 ]

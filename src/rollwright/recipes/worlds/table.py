@@ -14,6 +14,7 @@ _HERE = "rollwright.recipes.worlds"
 WORLDS: Mapping[str, str] = MappingProxyType(
     {
         "arithmetic": f"{_HERE}.arithmetic:load",
+        "text_world": f"{_HERE}.text_world:load",
     }
 )
 """Name to `package.module:callable`; the callable's docstring begins with what the world is."""
