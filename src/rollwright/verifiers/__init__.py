@@ -20,6 +20,7 @@ from rollwright.verifiers.math_pool import MathLimits, MathPool
 from rollwright.verifiers.mathematics import MathVerifier
 from rollwright.verifiers.numbers import Number, NumberForm, agree, read_gold_number, read_number
 from rollwright.verifiers.numeric import NumericRule, numeric_verifier
+from rollwright.verifiers.reported import reported_verifier
 from rollwright.verifiers.threads import ThreadedVerifier
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "read_answer",
     "read_gold_number",
     "read_number",
+    "reported_verifier",
     "return_verifier",
     "tool_use_verifier",
 ]

@@ -8,7 +8,7 @@ from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.keys import closest
 from rollwright.recipes.worlds.world import World
 
-__all__ = ["WORLDS", "load_world"]
+__all__ = ["ADAPTED", "WORLDS", "load_world"]
 
 _HERE = "rollwright.recipes.worlds"
 WORLDS: Mapping[str, str] = MappingProxyType(
@@ -18,6 +18,12 @@ WORLDS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Name to `package.module:callable`; the callable's docstring begins with what the world is."""
+ADAPTED: Mapping[str, str] = MappingProxyType(
+    {
+        "textarena": f"{_HERE}.textarena:load",
+    }
+)
+"""Worlds of other people's environments, in the same form; their arguments say which environment it is."""
 
 
 def load_world(name: str, arguments: Mapping[str, object]) -> World:
@@ -30,11 +36,12 @@ def load_world(name: str, arguments: Mapping[str, object]) -> World:
     Raises:
         RecipeError: for a name that there is not, arguments that it does not take, or something that is no world.
     """
-    path = WORLDS.get(name, name)
+    known = {**WORLDS, **ADAPTED}
+    path = known.get(name, name)
     if ":" not in path:
-        near = closest(name, tuple(WORLDS), 0.4)
+        near = closest(name, tuple(known), 0.4)
         hint = f" Did you mean {near}?" if near else ""
-        raise RecipeError(f"no world {name!r}; there are {', '.join(WORLDS)}, or write package.module:callable.{hint}")
+        raise RecipeError(f"no world {name!r}; there are {', '.join(known)}, or write package.module:callable.{hint}")
     made = make_named(path, arguments, needs={})
     if not isinstance(made, World):
         raise RecipeError(
