@@ -11,6 +11,7 @@ from rollwright.tasks.arithmetic import (
     gold_of,
 )
 from rollwright.tasks.computations import COMPUTATION_LEVELS, computation_strata
+from rollwright.tasks.corpora import Corpus, Document, Facts, Person, Town, Work, corpus_of, invented_facts, read_corpus
 from rollwright.tasks.errors import ExpressionError, TaskError
 from rollwright.tasks.expressions import EXPRESSIONS_REVISION, Bounds, evaluate, number_text
 from rollwright.tasks.goals import State, goal_of, layout_of, start_of, state_key, unmet_conditions
@@ -18,7 +19,9 @@ from rollwright.tasks.gym import GymEntry, GymGenerator, gym_entries, gym_source
 from rollwright.tasks.houses import AGENT, HAND, OPEN, SHUT, HouseSize, house_source
 from rollwright.tasks.jsonl import jsonl_source, read_jsonl
 from rollwright.tasks.mixture import HeldOut, Mixture, Stratum, stratum_of
+from rollwright.tasks.office import AGENTS, Office, OfficeSizes, office_of
 from rollwright.tasks.order import Draw, TaskOrder
+from rollwright.tasks.patches import PatchError, apply_patch, make_patch
 from rollwright.tasks.payload import (
     HELD_OUT,
     TRAIN,
@@ -31,10 +34,41 @@ from rollwright.tasks.payload import (
     read_json,
     slice_of,
 )
+from rollwright.tasks.plain_values import PLAIN_VALUES_REVISION, plain_value, same_value
+from rollwright.tasks.question_sets import LICENSES, QUESTION_FORMATS, QuestionFormat, import_questions
+from rollwright.tasks.questions import (
+    BRIDGE,
+    COMPARISON,
+    QUESTION_KINDS,
+    SINGLE,
+    TWO_HOP,
+    question_payload,
+    question_strata,
+)
+from rollwright.tasks.repositories import (
+    Commit,
+    Fix,
+    HiddenTest,
+    Repository,
+    repository_of,
+    repository_row,
+    repository_strata,
+)
 from rollwright.tasks.source import HELD_OUT_SHARE, SplitSizes, TaskSource, fill_splits
+from rollwright.tasks.tables import Cell, Change, Table, Tables, apply_changes, difference, read_changes, read_tables
+from rollwright.tasks.workplace import (
+    WORKPLACE_SLICES,
+    WorkplaceScope,
+    WorkplaceShares,
+    workplace_scope,
+    workplace_strata,
+)
 
 __all__ = [
     "AGENT",
+    "AGENTS",
+    "BRIDGE",
+    "COMPARISON",
     "COMPUTATION_LEVELS",
     "EASY",
     "ERROR",
@@ -43,30 +77,61 @@ __all__ = [
     "HARD",
     "HELD_OUT",
     "HELD_OUT_SHARE",
+    "LICENSES",
     "OPEN",
+    "PLAIN_VALUES_REVISION",
+    "QUESTION_FORMATS",
+    "QUESTION_KINDS",
     "SHUT",
+    "SINGLE",
     "SLICES",
     "TRAIN",
+    "TWO_HOP",
     "UNDEFINED",
+    "WORKPLACE_SLICES",
     "ArithmeticShares",
     "Bounds",
+    "Cell",
+    "Change",
+    "Commit",
+    "Corpus",
+    "Document",
     "Draw",
     "ExpressionError",
+    "Facts",
+    "Fix",
     "GymEntry",
     "GymGenerator",
     "HeldOut",
+    "HiddenTest",
     "HouseSize",
     "Json",
     "Mixture",
+    "Office",
+    "OfficeSizes",
+    "PatchError",
     "Payload",
+    "Person",
+    "QuestionFormat",
+    "Repository",
     "SplitSizes",
     "State",
     "Stratum",
+    "Table",
+    "Tables",
     "TaskError",
     "TaskOrder",
     "TaskSource",
+    "Town",
+    "Work",
+    "WorkplaceScope",
+    "WorkplaceShares",
+    "apply_changes",
+    "apply_patch",
     "arithmetic_strata",
     "computation_strata",
+    "corpus_of",
+    "difference",
     "evaluate",
     "fill_splits",
     "goal_of",
@@ -75,18 +140,34 @@ __all__ = [
     "gym_source",
     "gym_version",
     "house_source",
+    "import_questions",
+    "invented_facts",
     "is_held_out",
     "jsonl_source",
     "layout_of",
+    "make_patch",
     "make_task",
     "number_text",
+    "office_of",
     "payload_of",
+    "plain_value",
     "question_key",
+    "question_payload",
+    "question_strata",
+    "read_changes",
+    "read_corpus",
     "read_json",
     "read_jsonl",
+    "read_tables",
+    "repository_of",
+    "repository_row",
+    "repository_strata",
+    "same_value",
     "slice_of",
     "start_of",
     "state_key",
     "stratum_of",
     "unmet_conditions",
+    "workplace_scope",
+    "workplace_strata",
 ]

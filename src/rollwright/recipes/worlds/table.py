@@ -14,7 +14,9 @@ _HERE = "rollwright.recipes.worlds"
 WORLDS: Mapping[str, str] = MappingProxyType(
     {
         "arithmetic": f"{_HERE}.arithmetic:load",
+        "search": f"{_HERE}.search:load",
         "text_world": f"{_HERE}.text_world:load",
+        "workplace": f"{_HERE}.workplace:load",
     }
 )
 """Name to `package.module:callable`; the callable's docstring begins with what the world is."""
