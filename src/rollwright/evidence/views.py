@@ -1,6 +1,7 @@
 """SQL over a run: DuckDB views of the committed rows, with the contract's names and the survey's derived fields."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -90,15 +91,22 @@ def query(path: Path, sql: str, parameters: Mapping[str, object] | None = None) 
     """
     with connect(path) as connection:
         question = _question(connection, sql)
-        try:
+
+        def ask() -> QueryResult:
             answer = connection.execute(question, dict(parameters) if parameters else None)
             columns = tuple(str(column[0]) for column in answer.description or ())
             return QueryResult(columns=columns, rows=tuple(tuple(row) for row in answer.fetchall()))
-        except (duckdb.InterruptException, RuntimeError) as error:
-            # Between two chunks of an answer the same stop comes as a plain RuntimeError.
-            if "interrupted" not in str(error).lower():
+
+        # In a thread of its own: DuckDB looks for signals rarely, and a busy query went on for minutes.
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="query") as thread:
+            running = thread.submit(ask)
+            try:
+                return running.result()
+            except KeyboardInterrupt:
+                while not running.done():  # one that has not begun yet does not hear the first call
+                    connection.interrupt()
+                    wait((running,), timeout=0.05)
                 raise
-            raise KeyboardInterrupt from error
 
 
 def query_text(name: str) -> str:
