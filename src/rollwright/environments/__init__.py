@@ -5,8 +5,10 @@ from rollwright.environments.calculator import calculator, calculator_tool
 from rollwright.environments.code_blocks import CodeBlocks
 from rollwright.environments.database import Database
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn, DemonstratingEnvironment
+from rollwright.environments.dialogue import DIALOGUE_RULES, DialogueDemonstrator, DialogueScenario
 from rollwright.environments.errors import EnvironmentSetupError, ToolError
 from rollwright.environments.game_agents import GamePlanner, WalkDemonstrator, game_attacks, seen_in_games
+from rollwright.environments.git_folder import git_folder
 from rollwright.environments.house import HouseGame
 from rollwright.environments.interpreter import (
     INTERPRETER_INSTRUCTION,
@@ -15,10 +17,21 @@ from rollwright.environments.interpreter import (
     code_turn,
     interpreter_environment,
 )
+from rollwright.environments.limits import LimitedEnvironment
 from rollwright.environments.passages import PassageIndex, open_index, passages_text, search_tool
+from rollwright.environments.repository import (
+    REPOSITORY_INSTRUCTION,
+    REPOSITORY_TREE,
+    called,
+    collect_tree,
+    lay_repository,
+    repair_turns,
+    repository_environment,
+)
 from rollwright.environments.sandbox_tools import SandboxTool, SandboxToolFn, ToolAnswer, sandbox_tool
 from rollwright.environments.sandboxed import CollectFn, Furnishing, LayFn, SandboxEnvironment
 from rollwright.environments.schemas import FunctionSchema, schema_of
+from rollwright.environments.scripted_user import DialogueUser, ScriptedUser
 from rollwright.environments.stateful import EpisodeState, Scenario, StatefulEnvironment, StatefulEpisode
 from rollwright.environments.tag_search import TAG_INSTRUCTION, SearchLimits, TagSearchEnvironment
 from rollwright.environments.text_games import (
@@ -51,10 +64,13 @@ from rollwright.environments.workplace import (
 __all__ = [
     "ACTOR",
     "ARITHMETIC_INSTRUCTION",
+    "DIALOGUE_RULES",
     "FINAL_STATE",
     "INTERPRETER_INSTRUCTION",
     "LOOK",
     "NOTHING_HAPPENS",
+    "REPOSITORY_INSTRUCTION",
+    "REPOSITORY_TREE",
     "TAG_INSTRUCTION",
     "WORKPLACE_RULES",
     "ArithmeticDemonstrator",
@@ -67,6 +83,9 @@ __all__ = [
     "DemonstrateFn",
     "DemonstratedTurn",
     "DemonstratingEnvironment",
+    "DialogueDemonstrator",
+    "DialogueScenario",
+    "DialogueUser",
     "End",
     "EnvironmentSetupError",
     "EpisodeState",
@@ -77,11 +96,13 @@ __all__ = [
     "HouseGame",
     "InterpreterDemonstrator",
     "LayFn",
+    "LimitedEnvironment",
     "PassageIndex",
     "SandboxEnvironment",
     "SandboxTool",
     "SandboxToolFn",
     "Scenario",
+    "ScriptedUser",
     "SearchLimits",
     "StatefulEnvironment",
     "StatefulEpisode",
@@ -100,15 +121,21 @@ __all__ = [
     "calculator",
     "calculator_tool",
     "call_log",
+    "called",
     "clean_text",
     "code_turn",
+    "collect_tree",
     "cut_text",
     "game_attacks",
+    "git_folder",
     "interpreter_environment",
+    "lay_repository",
     "no_artifacts",
     "open_index",
     "passages_text",
     "planned_calls",
+    "repair_turns",
+    "repository_environment",
     "sandbox_tool",
     "schema_of",
     "search_tool",
