@@ -166,6 +166,18 @@ class ToolEnvironment:
         """Name to revision, for the table of tool calls."""
         return MappingProxyType({tool.name: tool.revision for tool in self._tools.values()})
 
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """What one episode may ask of its tools."""
+        return MappingProxyType(
+            {
+                "calls": self._limits.calls,
+                "result_characters": self._limits.result_characters,
+                "argument_characters": self._limits.argument_characters,
+                "call_timeout_s": self._limits.call_timeout_s,
+            }
+        )
+
     def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         """The turns of one demonstration.
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from rollwright.recipes.build.named import make_named
+from rollwright.recipes.build.named import load_named, make_named
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.keys import closest
 from rollwright.recipes.worlds.world import World
@@ -14,9 +14,11 @@ _HERE = "rollwright.recipes.worlds"
 WORLDS: Mapping[str, str] = MappingProxyType(
     {
         "arithmetic": f"{_HERE}.arithmetic:load",
+        "reasoning_gym": f"{_HERE}.reasoning_gym:load",
         "search": f"{_HERE}.search:load",
         "text_world": f"{_HERE}.text_world:load",
         "workplace": f"{_HERE}.workplace:load",
+        "dialogue": f"{_HERE}.dialogue:load",
     }
 )
 """Name to `package.module:callable`; the callable's docstring begins with what the world is."""
@@ -32,7 +34,7 @@ def load_world(name: str, arguments: Mapping[str, object]) -> World:
     """Make a world.
 
     Args:
-        name: of one that ships, or `package.module:callable`, which returns a `World`.
+        name: of one that ships, or `package.module:name` of a callable that returns a `World`, or of a `World`.
         arguments: of the callable, by name.
 
     Raises:
@@ -44,6 +46,11 @@ def load_world(name: str, arguments: Mapping[str, object]) -> World:
         near = closest(name, tuple(known), 0.4)
         hint = f" Did you mean {near}?" if near else ""
         raise RecipeError(f"no world {name!r}; there are {', '.join(known)}, or write package.module:callable.{hint}")
+    named = load_named(path)
+    if isinstance(named, World):
+        if arguments:
+            raise RecipeError(f"{path!r} is a World already and takes no arguments; name a callable that does.")
+        return named
     made = make_named(path, arguments, needs={})
     if not isinstance(made, World):
         raise RecipeError(
