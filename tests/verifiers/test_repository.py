@@ -32,9 +32,8 @@ def test_only_required_tests_that_were_seen_to_pass_are_paid(task):
     repository = repository_of(task)
     edited = {path: "pass" for path in repository.files} | {"tests/test_more.py": "", "p/conftest.py": "import os"}
     judged = judged_files(repository, edited)
-    assert {path for path in judged if judged[path] != "pass"} == {
-        p for p in repository.files if p.startswith("tests/")
-    }
+    own = {path for path in repository.files if path.startswith("tests/")}
+    assert {path for path in judged if judged[path] != "pass"} == own
     assert all(judged[path] == repository.files[path] for path in own)
 
 
