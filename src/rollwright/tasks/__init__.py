@@ -10,6 +10,7 @@ from rollwright.tasks.arithmetic import (
     arithmetic_strata,
     gold_of,
 )
+from rollwright.tasks.bank import DIALOGUE_SLICES, UserScript, bank_strata, read_script
 from rollwright.tasks.computations import COMPUTATION_LEVELS, computation_strata
 from rollwright.tasks.corpora import Corpus, Document, Facts, Person, Town, Work, corpus_of, invented_facts, read_corpus
 from rollwright.tasks.errors import ExpressionError, TaskError
@@ -65,6 +66,10 @@ from rollwright.tasks.workplace import (
 )
 
 __all__ = [
+    "DIALOGUE_SLICES",
+    "UserScript",
+    "bank_strata",
+    "read_script",
     "AGENT",
     "AGENTS",
     "BRIDGE",
