@@ -25,6 +25,7 @@ from rollwright.verifiers.external import (
 from rollwright.verifiers.final_state import LeftState, final_state_verifier, left_state
 from rollwright.verifiers.form import format_verifier, tool_use_verifier
 from rollwright.verifiers.format_gates import TagRule, sections_verifier, tags_verifier
+from rollwright.verifiers.function_calls import function_call_verifier
 from rollwright.verifiers.goal_state import goal_state_verifier, return_verifier
 from rollwright.verifiers.grading import FunctionVerifier, Grade, GradeFn
 from rollwright.verifiers.gym_verifier import GymVerifier, gym_pool, tagged_answer
@@ -42,6 +43,8 @@ from rollwright.verifiers.reported import reported_verifier
 from rollwright.verifiers.repository import REPOSITORY_PATCH, REPOSITORY_TREE, RepositoryVerifier, judged_files
 from rollwright.verifiers.reward_functions import RewardFunctionVerifier, reward_function_verifier
 from rollwright.verifiers.scorer_pool import ScorerLimits, ScorerPool, ScorerReply, ScorerStatus
+from rollwright.verifiers.sql import SqlLimits, sql_verifier
+from rollwright.verifiers.subgoals import subgoal_verifier
 from rollwright.verifiers.test_runs import RunEnding, TestRun, grade_run
 from rollwright.verifiers.testbench import (
     DesignError,
@@ -55,10 +58,19 @@ from rollwright.verifiers.testbench import (
 from rollwright.verifiers.text_match import SQUAD, TextMatchRule, text_match_verifier, token_f1
 from rollwright.verifiers.threads import ThreadedVerifier
 from rollwright.verifiers.told import told_verifier
+from rollwright.verifiers.tool_cost import CallCost, NetSuccess, net_success_by_slice, net_success_verifier
 from rollwright.verifiers.unit_tests import UnitTestRule, UnitTestVerifier
 from rollwright.verifiers.units import UnitsRule, units_verifier
 
 __all__ = [
+    "function_call_verifier",
+    "SqlLimits",
+    "sql_verifier",
+    "subgoal_verifier",
+    "CallCost",
+    "NetSuccess",
+    "net_success_by_slice",
+    "net_success_verifier",
     "AnswerRule",
     "CallableChecker",
     "CheckReply",

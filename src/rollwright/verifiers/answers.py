@@ -11,6 +11,8 @@ __all__ = ["AnswerRule", "GradedText", "Reading", "Reasoning", "after_reasoning"
 
 Reasoning = Literal["none", "opened_by_prompt", "opened_in_output"]
 """Whether a turn begins with reasoning, and who writes its opening tag."""
+_PHRASE = re.compile(r"^\W*####|\banswer(?:\s+is\b)?\W{0,3}[:=]|\banswer\s+is\b", re.IGNORECASE)
+"""Behind it an answer stands, where nobody asked for a form."""
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 
 
@@ -18,8 +20,10 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 class AnswerRule:
     """Where the answer stands. The rule is part of a verifier's revision."""
 
-    form: Literal["marker", "boxed"] = "marker"
-    """`marker`: the rest of a line that begins with the marker. `boxed`: what the braces of `\\boxed{}` hold."""
+    form: Literal["marker", "boxed", "free"] = "marker"
+    """`marker`: the rest of a line that begins with the marker. `boxed`: what the braces of `\\boxed{}` hold.
+    `free`, for text that no prompt asked a form of: boxes, lines with "answer:", "the answer is" or "####", and the
+    whole text where there is neither; they must all say the same."""
     marker: str = "answer:"
     """Upper and lower case alike."""
     several: Literal["last", "only"] = "last"
@@ -85,11 +89,15 @@ def after_reasoning(text: str, rule: AnswerRule) -> GradedText:
 def read_answer(submission: Submission, rule: AnswerRule) -> Reading:
     """The answer of an episode. A line that a limit cut off holds none: its end is unknown."""
     graded = final_text(submission, rule)
-    if rule.form == "boxed":
-        found = boxed(graded.text)
-    else:
-        found = _marked(graded.text, rule.marker, was_cut=_was_cut(submission))
-    if not found or (rule.several == "only" and len(set(found)) > 1):
+    match rule.form:
+        case "boxed":
+            found = boxed(graded.text)
+        case "marker":
+            found = _marked(graded.text, rule.marker, was_cut=_was_cut(submission))
+        case "free":
+            found = _free(graded.text, was_cut=_was_cut(submission))
+    kinds = {_bare(text) for text in found} if rule.form == "free" else set(found)
+    if not found or (len(kinds) > 1 and (rule.several == "only" or rule.form == "free")):
         return Reading(answer=None, num_answers=len(found))
     return Reading(answer=found[-1], num_answers=len(found))
 
@@ -130,6 +138,25 @@ def _marked(text: str, marker: str, *, was_cut: bool) -> tuple[str, ...]:
         if stripped[: len(marker)].casefold() == marker.casefold():
             found.append(stripped[len(marker) :].strip())
     return tuple(found)
+
+
+def _free(text: str, *, was_cut: bool) -> tuple[str, ...]:
+    lines = text.split("\n")
+    if was_cut:
+        lines.pop()
+    found: list[str] = []
+    for line in lines:
+        places = [match.end() for match in _PHRASE.finditer(line)]
+        if places and not _BOX.search(line, places[-1]) and (said := line[places[-1] :].strip(" \t*:")):
+            found.append(said)
+    found += boxed(text)
+    if not found and not was_cut and text.strip():
+        found.append(text.strip())
+    return tuple(found)
+
+
+def _bare(text: str) -> str:
+    return "".join(text.replace("$", "").replace("*", "").split()).rstrip(".").casefold()
 
 
 def _was_cut(submission: Submission) -> bool:
