@@ -16,6 +16,7 @@ COMMANDS = (
     ("train",),
     ("resume",),
     ("eval",),
+    ("score",),
     ("query",),
     ("fixtures",),
     ("recipe", "list"),

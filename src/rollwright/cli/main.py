@@ -14,6 +14,7 @@ from rollwright.cli.fixtures import fixtures
 from rollwright.cli.looking import query, recipe_list, recipe_show
 from rollwright.cli.machine import print_json
 from rollwright.cli.output import finish_output, open_output, say_aside
+from rollwright.cli.scoring import score
 from rollwright.cli.training import evaluate, resume, train
 
 __all__ = ["main", "make_app", "run_command"]
@@ -64,6 +65,7 @@ def make_app() -> typer.Typer:
     app.command(name="train")(train)
     app.command(name="resume")(resume)
     app.command(name="eval")(evaluate)
+    app.command(name="score")(score)
     app.command(name="query")(query)
     app.command(name="fixtures")(fixtures)
     recipe = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look at the recipes that ship.")

@@ -1,0 +1,122 @@
+"""A stored run scored again: the same verifiers say the same, other ones stand beside them, and no model is loaded."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rollwright.cli.main import run_command
+from rollwright.evidence import RunFolder, check, content_hash, query
+from tests.end_to_end.conftest import Finished
+
+STRICT = "tests.end_to_end.test_scoring:never"
+
+
+def never():
+    """A verifier that pays nobody."""
+    from rollwright.verifiers import FunctionVerifier, Grade
+
+    return FunctionVerifier(name="never", revision="1", grade=lambda submission: Grade(value=0.0, evidence="never"))
+
+
+def broken():
+    """A verifier that fails on every episode."""
+    from rollwright.verifiers import FunctionVerifier, Grade
+
+    def grade(submission) -> Grade:
+        raise RuntimeError("out of order")
+
+    return FunctionVerifier(name="broken", revision="1", grade=grade)
+
+
+@pytest.fixture
+def run(finished: Finished, tmp_path: Path) -> Path:
+    shutil.copytree(finished.path, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")  # no weights: scoring needs no model
+    return tmp_path / "run"
+
+
+def scored(capsys, *arguments: str) -> tuple[list[dict], dict]:
+    assert run_command(["score", *arguments, "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return lines[:-1], lines[-1]
+
+
+@pytest.mark.row("S401")
+def test_unchanged_verifiers_give_identical_verdicts_and_what_was_trained_on_stays(run, capsys):
+    before = content_hash(run)
+    changes, result = scored(capsys, str(run), "--reason", "a second look")
+    assert changes == []
+    assert result["scoring"] == 1
+    assert result["trajectories"] > 40
+    assert [v["verifier"] for v in result["verifiers"]] == ["parity", "reward"]
+    assert all(v["same"] == v["num"] == result["trajectories"] and v["errors"] == 0 for v in result["verifiers"])
+    assert content_hash(run) == before
+    assert check(run).findings == ()
+    pairs = query(
+        run,
+        "SELECT new.value, old.value, new.verifier_revision = old.verifier_revision "
+        "FROM verdicts new JOIN verdicts old "
+        "USING (trajectory_id, verifier) WHERE new.scoring = 1 AND old.scoring = 0",
+    ).rows
+    assert len(pairs) == result["trajectories"]
+    assert all(new == old and same for new, old, same in pairs)
+    (kept,) = query(
+        run,
+        "SELECT evidence, value, reward, reward_rule FROM verdicts JOIN trajectories USING (trajectory_id) "
+        "WHERE scoring = 1 AND verifier = 'reward' LIMIT 1",
+    ).rows
+    evidence, value, reward, rule = kept
+    assert json.loads(str(evidence)) == {"reason": "a second look", "was": reward, "was_rule": rule}
+    assert value == reward
+    (event,) = [e for e in RunFolder.open(run).events() if e.kind == "rescored"]
+    assert (event.text, event.fields["scoring"]) == ("a second look", "1")
+
+
+@pytest.mark.row("S401")
+def test_another_verifier_is_a_second_scoring_with_its_changes_named(run, capsys):
+    scored(capsys, str(run))
+    changes, result = scored(capsys, str(run), "--verifier", STRICT)
+    (summary,) = result["verifiers"]
+    assert (summary["verifier"], summary["compared_with"]) == ("never", "reward")
+    assert len(changes) == summary["num"] - summary["same"] > 0
+    assert all(c["after"] == 0.0 and c["before"] != 0.0 and c["evidence"] == "never" for c in changes)
+    counted = query(run, "SELECT scoring, verifier, count(*) FROM verdicts GROUP BY ALL ORDER BY ALL").rows
+    assert {(scoring, name) for scoring, name, _ in counted} == {
+        (0, "parity"),
+        (1, "parity"),
+        (1, "reward"),
+        (2, "never"),
+    }
+    low, high = summary["low"], summary["high"]
+    assert 0 <= low <= summary["agreement"] <= high <= 1
+
+
+def test_verdicts_written_elsewhere_leave_the_run_as_it_is(run, capsys, tmp_path):
+    commits = sorted(p.name for p in (run / "commits").iterdir())
+    _, result = scored(capsys, str(run), "--verifier", STRICT, "--out", str(tmp_path / "verdicts.jsonl"))
+    assert result["scoring"] is None
+    lines = [json.loads(line) for line in (tmp_path / "verdicts.jsonl").read_text().splitlines()]
+    assert len(lines) == result["trajectories"]
+    assert {line["outcome"] for line in lines} == {0.0}
+    assert sorted(p.name for p in (run / "commits").iterdir()) == commits
+    assert not any(e.kind == "rescored" for e in RunFolder.open(run).events())
+
+
+def test_a_verifier_that_fails_gives_errors_and_no_numbers(run, capsys):
+    _, result = scored(capsys, str(run), "--verifier", "tests.end_to_end.test_scoring:broken")
+    (summary,) = result["verifiers"]
+    assert summary["errors"] == summary["num"]
+    assert summary["agreement"] is None
+    rows = query(run, "SELECT DISTINCT status, error_cause, value FROM verdicts WHERE verifier = 'broken'").rows
+    assert rows == (("error", "grader_error", None),)
+
+
+def test_a_person_sees_agreement_changes_and_the_scale_of_each_part(run, capsys):
+    assert run_command(["score", str(run)]) == 0
+    shown = capsys.readouterr().out
+    assert "kept as scoring 1 of the run" in shown
+    assert "parts of the reward, raw, by source of the tasks" in shown
+    assert run_command(["score", str(run), "--verifier", "nonsense"]) == 2
+    assert "no verifier 'nonsense'" in capsys.readouterr().err
