@@ -1,6 +1,12 @@
 """Untrusted programs under limits, behind a wall. Knows no task, episode or verdict."""
 
-from rollwright.sandboxes.errors import SandboxError, SandboxSetupError, SandboxUnavailableError
+from rollwright.sandboxes.errors import (
+    SandboxError,
+    SandboxFileError,
+    SandboxSetupError,
+    SandboxUnavailableError,
+)
+from rollwright.sandboxes.opening import open_sandboxes
 from rollwright.sandboxes.sandbox import (
     Isolation,
     Sandbox,
@@ -15,6 +21,7 @@ __all__ = [
     "Isolation",
     "Sandbox",
     "SandboxError",
+    "SandboxFileError",
     "SandboxLimits",
     "SandboxProfile",
     "SandboxResult",
@@ -22,4 +29,5 @@ __all__ = [
     "SandboxStatus",
     "SandboxUnavailableError",
     "Sandboxes",
+    "open_sandboxes",
 ]

@@ -1,0 +1,9 @@
+"""What runs inside a sandbox: a fork server of the standard library alone, sent in as compiled code.
+
+Nothing here may import from outside this folder: none of it is there. The order in which it is sent: `SOURCES`.
+"""
+
+__all__ = ["SOURCES"]
+
+SOURCES = ("frames", "outputs", "processes", "filing", "running", "calls", "server")
+"""Modules of this folder, each after those that it imports."""

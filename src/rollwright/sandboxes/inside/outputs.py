@@ -1,0 +1,49 @@
+"""Head and tail of a stream that may be endless, while it streams."""
+
+import os
+
+__all__ = ["Kept"]
+
+CHUNK_BYTES = 65_536
+
+
+class Kept:
+    """The first and the last half of a bound; all that came is counted."""
+
+    def __init__(self, most: int) -> None:
+        self.head = bytearray()
+        self.total = 0
+        self._num_head = most - most // 2
+        self._num_tail = most // 2
+        self._tail = bytearray()
+
+    @property
+    def tail(self) -> bytes:
+        """What came last, after the head."""
+        return bytes(self._tail[-self._num_tail :])
+
+    def add(self, data: bytes) -> None:
+        """Take what came next."""
+        self.total += len(data)
+        room = self._num_head - len(self.head)
+        if room > 0:
+            self.head += data[:room]
+            data = data[room:]
+        if len(data) >= self._num_tail:
+            self._tail = bytearray(data[-self._num_tail :])
+        else:
+            self._tail += data
+            if len(self._tail) > 4 * self._num_tail + CHUNK_BYTES:
+                del self._tail[: -self._num_tail]
+
+    def drain(self, descriptor: int, most_chunks: int) -> bool:
+        """Read what is there, at most so many chunks; False where the stream has ended."""
+        for _ in range(most_chunks):
+            try:
+                data = os.read(descriptor, CHUNK_BYTES)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self.add(data)
+        return True
