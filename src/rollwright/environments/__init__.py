@@ -9,6 +9,7 @@ from rollwright.environments.dialogue import DIALOGUE_RULES, DialogueDemonstrato
 from rollwright.environments.errors import EnvironmentSetupError, ToolError
 from rollwright.environments.game_agents import GamePlanner, WalkDemonstrator, game_attacks, seen_in_games
 from rollwright.environments.git_folder import git_folder
+from rollwright.environments.grid import GridGame
 from rollwright.environments.house import HouseGame
 from rollwright.environments.interpreter import (
     INTERPRETER_INSTRUCTION,
@@ -18,7 +19,9 @@ from rollwright.environments.interpreter import (
     interpreter_environment,
 )
 from rollwright.environments.limits import LimitedEnvironment
+from rollwright.environments.network import NetworkGame, defended
 from rollwright.environments.passages import PassageIndex, open_index, passages_text, search_tool
+from rollwright.environments.repair import RepairGame
 from rollwright.environments.repository import (
     REPOSITORY_INSTRUCTION,
     REPOSITORY_TREE,
@@ -53,6 +56,7 @@ from rollwright.environments.tool_environment import (
     no_artifacts,
 )
 from rollwright.environments.tools import Tool, clean_text, cut_text, tool_of
+from rollwright.environments.web_site import WebSiteGame
 from rollwright.environments.workplace import (
     WORKPLACE_RULES,
     WorkplaceDemonstrator,
@@ -93,11 +97,14 @@ __all__ = [
     "Furnishing",
     "GamePlanner",
     "GameRules",
+    "GridGame",
     "HouseGame",
     "InterpreterDemonstrator",
     "LayFn",
     "LimitedEnvironment",
+    "NetworkGame",
     "PassageIndex",
+    "RepairGame",
     "SandboxEnvironment",
     "SandboxTool",
     "SandboxToolFn",
@@ -115,6 +122,7 @@ __all__ = [
     "ToolError",
     "ToolLimits",
     "WalkDemonstrator",
+    "WebSiteGame",
     "WorkplaceDemonstrator",
     "WorkplaceScenario",
     "WorkplaceState",
@@ -126,6 +134,7 @@ __all__ = [
     "code_turn",
     "collect_tree",
     "cut_text",
+    "defended",
     "game_attacks",
     "git_folder",
     "interpreter_environment",

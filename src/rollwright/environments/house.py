@@ -14,6 +14,7 @@ class HouseGame:
 
     name = "text_world"
     revision = "1"
+    idle_command = None
 
     def begin(self, payload: Payload) -> State:
         """As the task says."""

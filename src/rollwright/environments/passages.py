@@ -58,7 +58,7 @@ class PassageIndex:
         if not words:
             return ()
         scores = self._ranking.get_scores(words)
-        order = np.argsort(-scores, kind="stable")[: self._top_k]
+        order: list[int] = np.argsort(-scores, kind="stable")[: self._top_k].tolist()
         return tuple(self._corpus.documents[place] for place in order if scores[place] > 0)
 
 

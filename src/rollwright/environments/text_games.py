@@ -36,7 +36,7 @@ FINAL_STATE = "final_state.json"
 """Artifact: {state, turns, invalid, return, commands}."""
 NOTHING_HAPPENS = "nothing happens"
 LOOK = "look"
-"""A command that is always admissible and changes nothing."""
+"""A command that is always admissible and does nothing."""
 End = Literal["environment_success", "environment_failure"]
 _BEHAVIOR = 1
 """Of this module's own rules; part of the revision."""
@@ -53,6 +53,11 @@ class TextGame(Protocol):
     @property
     def revision(self) -> str:
         """Changes with the rules or the texts."""
+        ...
+
+    @property
+    def idle_command(self) -> str | None:
+        """What `look` and invalid commands amount to where time goes on by itself; None: the state stays as it is."""
         ...
 
     def begin(self, payload: Payload) -> State:
@@ -211,9 +216,10 @@ class TextGameEpisode:
         command = action.text.strip()
         is_valid = action.parse_error is None and not action.calls and command in self._commands()
         progress.commands.append((command, "ok" if is_valid else "invalid"))
-        if is_valid and command != LOOK:
-            after = self._game.act(self._payload, progress.state, command)
-            progress.total += self._game.reward(self._payload, progress.state, command, after)
+        taken = command if is_valid and command != LOOK else self._game.idle_command
+        if taken is not None:
+            after = self._game.act(self._payload, progress.state, taken)
+            progress.total += self._game.reward(self._payload, progress.state, taken, after)
             progress.state = after
         end = self._game.end(self._payload, progress.state)
         if end is None and len(progress.commands) >= self._rules.turns:

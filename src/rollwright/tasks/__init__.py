@@ -16,8 +16,11 @@ from rollwright.tasks.corpora import Corpus, Document, Facts, Person, Town, Work
 from rollwright.tasks.errors import ExpressionError, TaskError
 from rollwright.tasks.expressions import EXPRESSIONS_REVISION, Bounds, evaluate, number_text
 from rollwright.tasks.goals import State, goal_of, layout_of, start_of, state_key, unmet_conditions
+from rollwright.tasks.grids import MOVES, GridKind, cell_text, grid_source, read_cell
 from rollwright.tasks.gym import GymEntry, GymGenerator, gym_entries, gym_source, gym_version
 from rollwright.tasks.houses import AGENT, HAND, OPEN, SHUT, HouseSize, house_source
+from rollwright.tasks.inequalities import Difference, conflict_of, repair_source
+from rollwright.tasks.intrusions import HOSTS, WATCH_STEPS, intrusion_source
 from rollwright.tasks.jsonl import jsonl_source, read_jsonl
 from rollwright.tasks.mixture import HeldOut, Mixture, Stratum, stratum_of
 from rollwright.tasks.office import AGENTS, Office, OfficeSizes, office_of
@@ -55,6 +58,7 @@ from rollwright.tasks.repositories import (
     repository_row,
     repository_strata,
 )
+from rollwright.tasks.shops import shop_source
 from rollwright.tasks.source import HELD_OUT_SHARE, SplitSizes, TaskSource, fill_splits
 from rollwright.tasks.tables import Cell, Change, Table, Tables, apply_changes, difference, read_changes, read_tables
 from rollwright.tasks.workplace import (
@@ -66,15 +70,12 @@ from rollwright.tasks.workplace import (
 )
 
 __all__ = [
-    "DIALOGUE_SLICES",
-    "UserScript",
-    "bank_strata",
-    "read_script",
     "AGENT",
     "AGENTS",
     "BRIDGE",
     "COMPARISON",
     "COMPUTATION_LEVELS",
+    "DIALOGUE_SLICES",
     "EASY",
     "ERROR",
     "EXPRESSIONS_REVISION",
@@ -82,7 +83,9 @@ __all__ = [
     "HARD",
     "HELD_OUT",
     "HELD_OUT_SHARE",
+    "HOSTS",
     "LICENSES",
+    "MOVES",
     "OPEN",
     "PLAIN_VALUES_REVISION",
     "QUESTION_FORMATS",
@@ -93,6 +96,7 @@ __all__ = [
     "TRAIN",
     "TWO_HOP",
     "UNDEFINED",
+    "WATCH_STEPS",
     "WORKPLACE_SLICES",
     "ArithmeticShares",
     "Bounds",
@@ -100,11 +104,13 @@ __all__ = [
     "Change",
     "Commit",
     "Corpus",
+    "Difference",
     "Document",
     "Draw",
     "ExpressionError",
     "Facts",
     "Fix",
+    "GridKind",
     "GymEntry",
     "GymGenerator",
     "HeldOut",
@@ -128,24 +134,30 @@ __all__ = [
     "TaskOrder",
     "TaskSource",
     "Town",
+    "UserScript",
     "Work",
     "WorkplaceScope",
     "WorkplaceShares",
     "apply_changes",
     "apply_patch",
     "arithmetic_strata",
+    "bank_strata",
+    "cell_text",
     "computation_strata",
+    "conflict_of",
     "corpus_of",
     "difference",
     "evaluate",
     "fill_splits",
     "goal_of",
     "gold_of",
+    "grid_source",
     "gym_entries",
     "gym_source",
     "gym_version",
     "house_source",
     "import_questions",
+    "intrusion_source",
     "invented_facts",
     "is_held_out",
     "jsonl_source",
@@ -159,15 +171,19 @@ __all__ = [
     "question_key",
     "question_payload",
     "question_strata",
+    "read_cell",
     "read_changes",
     "read_corpus",
     "read_json",
     "read_jsonl",
+    "read_script",
     "read_tables",
+    "repair_source",
     "repository_of",
     "repository_row",
     "repository_strata",
     "same_value",
+    "shop_source",
     "slice_of",
     "start_of",
     "state_key",

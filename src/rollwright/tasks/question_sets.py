@@ -70,13 +70,16 @@ def import_questions(
 
 def _source(payloads: Sequence[Payload], revision: str, name: str, share: float) -> TaskSource:
     distinct = {question_key(p): p for p in reversed(payloads)}
-    train, held_out = [], []
-    for payload in reversed(distinct.values()):
-        split = HELD_OUT if is_held_out(payload, share) else TRAIN
-        (held_out if split == HELD_OUT else train).append(
-            make_task(payload, source=name, revision=revision, split=split)
-        )
-    return TaskSource(name=name, revision=revision, train=tuple(train), held_out=tuple(held_out))
+    tasks = [
+        make_task(p, source=name, revision=revision, split=HELD_OUT if is_held_out(p, share) else TRAIN)
+        for p in reversed(distinct.values())
+    ]
+    return TaskSource(
+        name=name,
+        revision=revision,
+        train=tuple(task for task in tasks if task.split == TRAIN),
+        held_out=tuple(task for task in tasks if task.split == HELD_OUT),
+    )
 
 
 def _payloads(raw: bytes, format: QuestionFormat, path: Path) -> Sequence[Payload]:
