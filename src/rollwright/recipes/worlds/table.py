@@ -8,7 +8,7 @@ from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.keys import closest
 from rollwright.recipes.worlds.world import World
 
-__all__ = ["ADAPTED", "WORLDS", "load_world"]
+__all__ = ["ADAPTED", "WORLDS", "describe_world", "load_world"]
 
 _HERE = "rollwright.recipes.worlds"
 WORLDS: Mapping[str, str] = MappingProxyType(
@@ -32,6 +32,11 @@ ADAPTED: Mapping[str, str] = MappingProxyType(
     }
 )
 """Worlds of other people's environments, in the same form; their arguments say which environment it is."""
+
+
+def describe_world(name: str) -> str:
+    """What a world is, in a line: how the docstring of its callable begins."""
+    return (load_named(WORLDS.get(name, name)).__doc__ or "").strip().partition("\n")[0]
 
 
 def load_world(name: str, arguments: Mapping[str, object]) -> World:
