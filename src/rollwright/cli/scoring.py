@@ -1,15 +1,17 @@
 """`score`: the stored episodes of a run under other verifiers, or the same, without a model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rollwright.cli.machine import print_json
 from rollwright.cli.options import Json, Run, open_screen
 from rollwright.cli.screen import JsonScreen, Screen, interval
-from rollwright.recipes.scoring import Rescored, ScoreOrder, ScoreResult
-from rollwright.verifiers.scales import ComponentScale, foreign_scales
+
+if TYPE_CHECKING:
+    from rollwright.recipes.scoring import Rescored, ScoreResult
+    from rollwright.verifiers.scales import ComponentScale
 
 __all__ = ["score", "show_scales"]
 
@@ -48,15 +50,17 @@ def score(
     rollwright score runs/arithmetic-tool-seed0 --reason "the tolerance was too wide" --json
     ```
     """
-    from rollwright.recipes.scoring import OF_THE_RECIPE, score_run
+    from rollwright.recipes.scoring import OF_THE_RECIPE, ScoreOrder, score_run
 
     asked = tuple(verifier or (OF_THE_RECIPE,))
     result = score_run(ScoreOrder(run=run, verifiers=asked, reason=reason, out=out))
     _show(result, open_screen(json))
 
 
-def show_scales(scales: tuple[ComponentScale, ...], screen: Screen) -> None:
+def show_scales(scales: "tuple[ComponentScale, ...]", screen: Screen) -> None:
     """The raw parts of the reward by source, and those on another scale than elsewhere."""
+    from rollwright.verifiers.scales import foreign_scales
+
     if not scales or isinstance(screen, JsonScreen):
         return
     rows = [(s.component, s.source, s.num, s.mean, s.std, s.low, s.high, s.weight) for s in scales]
@@ -69,7 +73,7 @@ def show_scales(scales: tuple[ComponentScale, ...], screen: Screen) -> None:
         )
 
 
-def _show(result: ScoreResult, screen: Screen) -> None:
+def _show(result: "ScoreResult", screen: Screen) -> None:
     if isinstance(screen, JsonScreen):
         _print(result)
         return
@@ -91,7 +95,7 @@ def _show(result: ScoreResult, screen: Screen) -> None:
     screen.say(f"{result.seconds:.1f} s; {kept}")
 
 
-def _print(result: ScoreResult) -> None:
+def _print(result: "ScoreResult") -> None:
     for r in result.rescored:
         for c in r.changes:
             print_json(
@@ -129,7 +133,7 @@ def _print(result: ScoreResult) -> None:
     )
 
 
-def _summary(r: Rescored) -> dict[str, object]:
+def _summary(r: "Rescored") -> dict[str, object]:
     value, low, high = _agreement(r)
     return {
         "verifier": r.verifier,
@@ -144,5 +148,5 @@ def _summary(r: Rescored) -> dict[str, object]:
     }
 
 
-def _agreement(r: Rescored) -> tuple[float | None, float, float]:
+def _agreement(r: "Rescored") -> tuple[float | None, float, float]:
     return (r.num_agreeing / r.num_numbers if r.num_numbers else None), r.agreement.low, r.agreement.high
