@@ -146,9 +146,12 @@ def _free(text: str, *, was_cut: bool) -> tuple[str, ...]:
         lines.pop()
     found: list[str] = []
     for line in lines:
-        places = [match.end() for match in _PHRASE.finditer(line)]
-        if places and not _BOX.search(line, places[-1]) and (said := line[places[-1] :].strip(" \t*:")):
-            found.append(said)
+        phrases = list(_PHRASE.finditer(line))
+        ends = [*(phrase.start() for phrase in phrases[1:]), len(line)]
+        for phrase, end in zip(phrases, ends, strict=False):
+            said = line[phrase.end() : end].strip(" \t*:")
+            if said and not _BOX.search(said):
+                found.append(said)
     found += boxed(text)
     if not found and not was_cut and text.strip():
         found.append(text.strip())

@@ -63,7 +63,7 @@ def sections_verifier(sections: Sequence[str], *, name: str = "sections") -> Fun
             return Grade(value=0.0, finding=NO_ANSWER, evidence="nothing was said")
         headings = list(_HEADING.finditer(text))
         ends = [*(heading.start() for heading in headings[1:]), len(text)]
-        filled = [h[1].casefold() for h, end in zip(headings, ends, strict=True) if text[h.end() : end].strip()]
+        filled = [h[1].casefold() for h, end in zip(headings, ends, strict=False) if text[h.end() : end].strip()]
         found = [title for title in filled if title in wanted]
         present = NamedValue(name="present", value=float(len(set(found))))
         return Grade(value=float(found == wanted), evidence=f"sections {found} of {wanted}", components=(present,))

@@ -24,7 +24,7 @@ _MAX_CHARACTERS = 200_000
 _MAX_VALUES = 5000
 _MAX_DEPTH = 64
 _MAX_DIGITS = 400
-_PATTERN_S = 0.5
+_PATTERN_S = 0.25
 _FENCED = regex.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", regex.DOTALL | regex.IGNORECASE)
 _REVISION = 1
 
