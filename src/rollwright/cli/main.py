@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rollwright.cli.environments import env_check, env_list, env_new
 from rollwright.cli.explaining import recipe_explain
 from rollwright.cli.failures import FAILED, STOPPED, Failure, failure_of
 from rollwright.cli.fixtures import fixtures
@@ -73,6 +74,11 @@ def make_app() -> typer.Typer:
     recipe.command(name="show")(recipe_show)
     recipe.command(name="explain")(recipe_explain)
     app.add_typer(recipe, name="recipe")
+    env = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Environments: list, check, begin one.")
+    env.command(name="list")(env_list)
+    env.command(name="check")(env_check)
+    env.command(name="new")(env_new)
+    app.add_typer(env, name="env")
     return app
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rollwright.cli.looking import show_resolved
-from rollwright.cli.options import Json, Run, Settings, open_screen
+from rollwright.cli.options import Json, Run, Settings, import_from_here, open_screen
 from rollwright.cli.screen import Screen
 from rollwright.recipes.resolve import Resolved, resolve
 
@@ -17,7 +17,12 @@ __all__ = ["evaluate", "resume", "train"]
 
 Recipe = Annotated[
     str | None,
-    typer.Argument(help="A recipe's name (`rollwright recipe list`) or the path of a .toml file.", show_default=False),
+    typer.Argument(
+        help="A recipe's name (`rollwright recipe list`), the path of a .toml file, or `package.module:callable` of a "
+        "world, which trains by the recipe tiny-agent. What a recipe names by `module:name` may lie in the current "
+        "folder.",
+        show_default=False,
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(help="Short for `--set run.seed=N`.", show_default=False)]
 NewFolder = Annotated[
@@ -58,9 +63,11 @@ def train(  # noqa: PLR0913 - each parameter is an option that a person may give
     rollwright train arithmetic-tool
     rollwright train arithmetic-tool --dry-run
     rollwright train arithmetic-tool --seed 1 --set run.steps=20 --run-dir runs/short
+    rollwright train my_package.my_world:load
     rollwright train --from runs/short --run-dir runs/again
     ```
     """
+    import_from_here()
     chosen = [*(settings or ()), *([] if seed is None else [f"run.seed={seed}"])]
     resolved = _resolved(recipe, from_run, chosen)
     screen = open_screen(json)
@@ -102,6 +109,7 @@ def resume(
     """
     from rollwright.recipes.stored import refuse_changed_defaults
 
+    import_from_here()
     if not accept_changes:
         refuse_changed_defaults(run)
     from rollwright.cli.results import show_result
@@ -143,6 +151,7 @@ def evaluate(
     from rollwright.cli.results import show_evaluation
     from rollwright.recipes.runs import EvaluationOrder, evaluate_run
 
+    import_from_here()
     screen = open_screen(json)
     with _closing(screen):
         order = EvaluationOrder(run=run, step=step, tasks=tasks, samples=samples, temperature=temperature)

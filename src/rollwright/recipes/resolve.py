@@ -1,5 +1,6 @@
 """From a preset or a file, and what the command line sets, to one frozen recipe with the origin of each value."""
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ SCHEMA_VERSION = 1
 """Of the keys of a recipe and what they mean; a stored recipe of another one is refused."""
 
 _PRESETS = resources.files("rollwright.recipes") / "presets"
+_FOR_WORLDS = "tiny-agent"
+"""The preset that a world alone is trained by."""
+_WORLD = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _VERSION_KEY = "schema_version"
 _COMMAND_LINE = "command line"
 _DEFAULT = "default"
@@ -92,12 +96,17 @@ def resolve(recipe: str, settings: Sequence[str] = ()) -> Resolved:
     """Load a preset by name or a file by path, then apply `key=value` settings.
 
     Args:
-        recipe: a preset's name, or the path of a .toml file.
+        recipe: a preset's name, the path of a .toml file, or `package.module:callable` of a world: the preset
+            `tiny-agent` with that world.
         settings: each `dotted.key=value`; values are TOML, and bare words are text.
 
     Raises:
         RecipeError: saying which keys are wrong, what was given and what is allowed.
     """
+    if _WORLD.fullmatch(recipe):
+        name = recipe.rpartition(":")[0].rpartition(".")[2]
+        chosen = [f'environment.name="{recipe}"', f'run.name="{name}"', *settings]
+        return resolve_text(preset_text(_FOR_WORLDS), origin=f"preset {_FOR_WORLDS}", settings=chosen)
     if not recipe.endswith(".toml") and "/" not in recipe:
         return resolve_text(preset_text(recipe), origin=f"preset {recipe}", settings=settings)
     path = Path(recipe)

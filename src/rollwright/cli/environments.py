@@ -1,0 +1,139 @@
+"""`env`: the worlds that ship, checks of any world, and a new one to begin with."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from rollwright.cli.failures import FAILED
+from rollwright.cli.machine import print_json
+from rollwright.cli.options import Json, import_from_here
+from rollwright.cli.tables import print_table
+from rollwright.recipes.worlds.arguments import read_arguments
+from rollwright.recipes.worlds.checking import CheckOrder, CheckOutcome, check_world
+from rollwright.recipes.worlds.skeleton import write_skeleton
+from rollwright.recipes.worlds.table import WORLDS, describe_world
+
+__all__ = ["env_check", "env_list", "env_new"]
+
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[MODULE:NAME]",
+        help="A world that ships (`rollwright env list`), or `package.module:name` of a callable that returns a World, "
+        "or of a World. The current folder is importable.",
+        show_default=False,
+    ),
+]
+Argument = Annotated[
+    list[str] | None,
+    typer.Option("--arg", metavar="KEY=VALUE", help="An argument of the callable, in TOML; bare words are text."),
+]
+IsAll = Annotated[bool, typer.Option("--all", help="Check every world that ships.")]
+Tasks = Annotated[int, typer.Option(min=1, max=1000, help="Tasks that are played, of both splits in turn.")]
+Limit = Annotated[float, typer.Option(min=0.1, max=3600.0, help="Seconds that one answer of an environment may take.")]
+
+
+def env_list(*, json: Json = False) -> None:
+    """Name the worlds that ship: environments with their tasks and verifiers.
+
+    ```
+    rollwright env list
+    rollwright env list --json
+    ```
+    """
+    if json:
+        for name in WORLDS:
+            print_json({"name": name, "what": describe_world(name), "path": WORLDS[name]})
+        return
+    print_table(Console(), ("world", "what it is"), [(name, describe_world(name)) for name in WORLDS])
+
+
+def env_check(  # noqa: PLR0913 - each parameter is an option that a person may give
+    name: Name = None,
+    *,
+    is_all: IsAll = False,
+    arguments: Argument = None,
+    tasks: Tasks = 4,
+    limit_s: Limit = 10.0,
+    json: Json = False,
+) -> None:
+    """Check that an environment keeps the contract, in a process of its own.
+
+    Builds it, plays its reference, its attacks, an agent that says nothing and bad calls, and says of each promise
+    whether it holds: what was expected, what was seen, and where. The exit code is 0 where all hold, 1 where one does
+    not, 2 where the name names nothing.
+
+    ```
+    rollwright env check arithmetic
+    rollwright env check my_package.my_world:load --arg size=4 --tasks 8
+    rollwright env check --all --json
+    ```
+    """
+    if (name is None) != is_all:
+        raise typer.BadParameter("give one MODULE:NAME, or --all")
+    if is_all and arguments:
+        raise typer.BadParameter("--arg goes with one MODULE:NAME, not with --all")
+    given = read_arguments(arguments or ())
+    import_from_here()
+    names = tuple(WORLDS) if name is None else (name,)
+    failed = 0
+    for one in names:
+        order = CheckOrder(name=one, arguments=given, num_tasks=tasks, limit_s=limit_s)
+        failed += _show(one, check_world(order), json=json)
+    if json:
+        print_json({"worlds": len(names), "failed": failed})
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def env_new(
+    name: Annotated[str, typer.Argument(help="Of the new Python module, such as `shop`.", show_default=False)],
+    *,
+    into: Annotated[Path, typer.Option(help="The folder that gets it; made where there is none.")] = Path(),
+    json: Json = False,
+) -> None:
+    """Write a working environment to begin with: a module, its tests, a recipe and a README.
+
+    It passes `rollwright env check NAME:load`, its tests pass, and both `rollwright train NAME:load` and `rollwright
+    train NAME.toml` run, from the folder that it lies in.
+
+    ```
+    rollwright env new shop
+    rollwright env new shop --into ../my-environments
+    ```
+    """
+    files = write_skeleton(name, into)
+    if json:
+        print_json({"name": name, "files": [str(file) for file in files]})
+        return
+    console = Console()
+    for file in files:
+        console.print(Text(str(file)), soft_wrap=True)
+    where = "" if into == Path() else f"cd {into} && "
+    console.print(Text(f"check it: {where}rollwright env check {name}:load"), soft_wrap=True)
+
+
+def _show(name: str, outcomes: Iterable[CheckOutcome], *, json: bool) -> int:
+    """Print each outcome as it comes.
+
+    Returns:
+        1 where one is not passed, else 0.
+    """
+    console = Console()
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for outcome in outcomes:
+        counts[outcome.status] += 1
+        if json:
+            print_json({"world": name, **outcome.as_line()})
+        else:
+            style = {"passed": "green", "failed": "red", "skipped": "yellow"}[outcome.status]
+            said = f"{outcome.name}: {outcome.sentence}"
+            console.print(Text.assemble((f"{outcome.status:8}", style), said), soft_wrap=True)
+    if not json:
+        skipped = f", {counts['skipped']} not checked" if counts["skipped"] else ""
+        console.print(Text(f"{name}: {counts['passed']} passed, {counts['failed']} failed{skipped}"), soft_wrap=True)
+    return 0 if counts["failed"] == counts["skipped"] == 0 else 1
