@@ -33,8 +33,8 @@ _BUILDER = 1
 _PACKAGES = ("atlas", "birch", "cobalt", "delta", "ember", "fjord", "gable", "harbor", "iris", "juniper", "kestrel")
 _DRAWS = 24
 """Calls drawn for each function, of which few are kept."""
-_KEPT = 3
-"""Hidden calls kept of each function and kind."""
+_KEPT = {False: 3, True: 2}
+"""Calls kept of each function: of those whose value the bug changes, and of those whose value it does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,8 +219,8 @@ def _told_apart(
         for _ in range(_DRAWS):
             arguments = draw(chance, a, b)
             expected = right.called(function, arguments)
-            side = kept[expected == wrong.called(function, arguments)]
-            if len(side) < _KEPT:
+            is_same = expected == wrong.called(function, arguments)
+            if len(side := kept[is_same]) < _KEPT[is_same]:
                 key = canonical_json(arguments)
                 test_id = f"test_{module}.{name}[{digest(key)[:8]}]"
                 side[key] = HiddenTest(test_id=test_id, function=function, arguments=arguments, expected=expected)

@@ -14,12 +14,15 @@ _HERE = "rollwright.recipes.worlds"
 WORLDS: Mapping[str, str] = MappingProxyType(
     {
         "arithmetic": f"{_HERE}.arithmetic:load",
+        "interpreter": f"{_HERE}.interpreter:load",
+        "repository": f"{_HERE}.repository:load",
         "reasoning_gym": f"{_HERE}.reasoning_gym:load",
         "search": f"{_HERE}.search:load",
         "grid": f"{_HERE}.grid:load",
         "network": f"{_HERE}.network:load",
         "repair": f"{_HERE}.repair:load",
         "web_site": f"{_HERE}.web_site:load",
+        "rule_induction": f"{_HERE}.rule_induction:load",
         "text_world": f"{_HERE}.text_world:load",
         "workplace": f"{_HERE}.workplace:load",
         "dialogue": f"{_HERE}.dialogue:load",
