@@ -1,5 +1,6 @@
 """Estimators, intervals and tests over counts and scores; NumPy only. What is undefined is None, never a number."""
 
+from rollwright.statistics.agreement import brier_score, cohen_kappa
 from rollwright.statistics.clustered import (
     bootstrap_interval,
     cluster_standard_error,
@@ -50,9 +51,11 @@ __all__ = [
     "TrendPoint",
     "avg_at_n",
     "bootstrap_interval",
+    "brier_score",
     "choice_entropy",
     "cluster_standard_error",
     "clustered_interval",
+    "cohen_kappa",
     "compare_paired",
     "compute_curve",
     "count_distinct",
