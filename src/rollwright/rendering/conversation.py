@@ -1,7 +1,7 @@
 """What the renderer gives and remembers: pieces of tokens with their origin, and the conversation behind them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rollwright.record import Ids, Message, Origin
 from rollwright.rendering.parsing import ParsedTurn
@@ -30,6 +30,9 @@ class Toolset:
 
     key: tuple[tuple[str, str], ...]
     definitions: tuple[Mapping[str, object], ...]
+    """With a placeholder where a foreign text would read as a control token."""
+    literals: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Placeholder to the text that it stands for, which is only ever encoded as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

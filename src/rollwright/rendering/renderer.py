@@ -19,7 +19,7 @@ from rollwright.rendering.grammar import CallGrammar
 from rollwright.rendering.parsing import ParsedTurn, TurnParser
 from rollwright.rendering.probe import TemplateReport
 from rollwright.rendering.schemas import tool_definitions
-from rollwright.rendering.template import ASSISTANT, THINKING, Item, Slot, Stretch, Template, as_slot_text
+from rollwright.rendering.template import ASSISTANT, THINKING, Item, Slot, Stretch, Template, as_slot_text, shielded
 
 __all__ = ["Renderer"]
 
@@ -151,7 +151,10 @@ class Renderer:
         key = tuple(tools.items())
         toolset = self._toolsets.get(key)
         if toolset is None:
-            toolset = self._toolsets[key] = Toolset(key=key, definitions=tool_definitions(tools))
+            definitions, literals = tool_definitions(tools), {}
+            if self._report.takes_tools:
+                definitions, literals = shielded(definitions, tuple(self._codec.controls))
+            toolset = self._toolsets[key] = Toolset(key=key, definitions=definitions, literals=literals)
         return toolset
 
     def _with_tools_in_words(self, messages: Sequence[Message], tools: Toolset) -> tuple[Message, ...]:

@@ -11,14 +11,25 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 from rollwright.rendering.codec import Codec
 from rollwright.rendering.conversation import Toolset
 from rollwright.rendering.errors import RenderingError
 from rollwright.rendering.parsing import ReasoningTags
 
-__all__ = ["ASSISTANT", "THINKING", "Frame", "Item", "Slot", "Stretch", "Template", "TemplateSource", "as_slot_text"]
+__all__ = [
+    "ASSISTANT",
+    "THINKING",
+    "Frame",
+    "Item",
+    "Slot",
+    "Stretch",
+    "Template",
+    "TemplateSource",
+    "as_slot_text",
+    "shielded",
+]
 
 ASSISTANT = "assistant"
 THINKING = "assistant, with reasoning"
@@ -78,7 +89,7 @@ class Template:
         if frame is None:
             text = self.text(tools, roles)
             slots = self._slots(tools, roles, range(len(roles)))
-            frame = _keep(self._frames, key, Frame(items=self._items(text, slots), rewrites=None))
+            frame = _keep(self._frames, key, Frame(items=self._items(text, slots, tools), rewrites=None))
         return frame
 
     def continuation(self, tools: Toolset, roles: tuple[str, ...], num_known: int) -> Frame:
@@ -120,9 +131,10 @@ class Template:
         rewrites = _difference(before + lead, after[:place])
         if rewrites is not None:
             slots = self._slots(tools, roles, range(len(roles)))
-            return Frame(items=self._items(after, slots), rewrites=rewrites)
+            return Frame(items=self._items(after, slots, tools), rewrites=rewrites)
         slots = self._slots(tools, roles, range(num_known, len(roles)))
-        return Frame(items=self._items(after[place + len(_sentinel(turn, "text")) :], slots), rewrites=None)
+        behind = after[place + len(_sentinel(turn, "text")) :]
+        return Frame(items=self._items(behind, slots, tools), rewrites=None)
 
     def _message(self, entry: int, role: str) -> dict[str, object]:
         text = _sentinel(entry, "text")
@@ -160,8 +172,9 @@ class Template:
             slots[word] = _treatment(plain, decorated, place, Slot(entry=entry, part="text"), word)
         return slots
 
-    def _items(self, text: str, slots: Mapping[str, Slot]) -> tuple[Item, ...]:
+    def _items(self, text: str, slots: Mapping[str, Slot], tools: Toolset) -> tuple[Item, ...]:
         """Cut text into control tokens, and stretches of constant text and slots between them."""
+        said: Mapping[str, str | Slot] = {**tools.literals, **slots}
         items: list[Item] = []
         constant: list[int] = []
         stretch: list[str | Slot] = []
@@ -180,9 +193,8 @@ class Template:
                 constant.clear()
 
         for part in _SENTINEL.split(text):
-            slot = slots.get(part)
-            if slot is not None:
-                stretch.append(slot)
+            if part in said:
+                stretch.append(said[part])
                 continue
             for inner in self._codec.split_controls(part):
                 if isinstance(inner, int):
@@ -216,6 +228,43 @@ def as_slot_text(slot: Slot, text: str) -> str:
         case "kept":
             pass
     return text if slot.writes == "verbatim" else json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def shielded(
+    definitions: Sequence[Mapping[str, object]], controls: Sequence[str]
+) -> tuple[tuple[Mapping[str, object], ...], Mapping[str, str]]:
+    """Definitions of tools in which no text reads as a control token or as a sentinel.
+
+    They come from whoever wrote the tool, a server elsewhere included, and a template writes them between control
+    tokens of its own.
+
+    Args:
+        definitions: as templates take them.
+        controls: texts of the control tokens.
+
+    Returns:
+        The definitions with placeholders, and what each placeholder stands for.
+    """
+    words = [re.escape(control) for control in sorted(controls, key=len, reverse=True)]
+    foreign = re.compile("|".join([*words, _SENTINEL.pattern]))
+    places: dict[str, str] = {}
+
+    def replaced(match: re.Match[str]) -> str:
+        return places.setdefault(match[0], f"qzjxliteral{len(places)}xjzq")
+
+    def shield(value: object) -> object:
+        match value:
+            case str():
+                return foreign.sub(replaced, value)
+            case list():
+                return [shield(inner) for inner in cast("list[object]", value)]
+            case dict():
+                return {str(shield(key)): shield(inner) for key, inner in cast("dict[str, object]", value).items()}
+            case _:
+                return value
+
+    done = tuple(cast("Mapping[str, object]", shield(dict(one))) for one in definitions)
+    return done, {place: text for text, place in places.items()}
 
 
 def _sentinel(entry: int, part: SlotPart) -> str:
