@@ -184,14 +184,17 @@ class DialogueState:
         """The customer's answer."""
         return self._user.answer(text)
 
-    def content(self) -> Json:
+    def standing(self) -> Mapping[str, Json]:
         """Accounts, session and customer."""
         return {
             "tables": {name: table.json() for name, table in self._books.tables().items()},
-            "writes": self._books.writes,
             "session": self._counter.session(),
             "user": self._user.content(),
         }
+
+    def content(self) -> Json:
+        """The standing, and which rows were written."""
+        return {**self.standing(), "writes": self._books.writes}
 
     def artifacts(self) -> Mapping[str, bytes]:
         """The final state."""

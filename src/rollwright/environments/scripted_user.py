@@ -77,7 +77,7 @@ class ScriptedUser:
         )
 
     def answer(self, text: str) -> str | None:
-        """Facts that are asked for; a word on what is to be confirmed; None where the errand is over, or nothing was said."""
+        """What is asked for, or a word on what is to be confirmed; None at an outcome, a farewell and at silence."""
         said = " ".join(text.casefold().split())
         if not said or _FAREWELL.search(said):
             return None

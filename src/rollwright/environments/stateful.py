@@ -1,7 +1,7 @@
 """Several turns over a state of the episode's own: tools that change it, and whoever answers what is said.
 
 A scenario says which tools there are and opens a state; this module keeps the limits, reads arguments, and turns what
-the policy got wrong into text. The hash of a state is that of its content alone: two paths to the same rows meet.
+the policy got wrong into text. The hash of a state is that of its standing alone: two paths to the same rows meet.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -55,8 +55,12 @@ class EpisodeState(Protocol):
         """The answer to a turn without a call; None ends the episode."""
         ...
 
+    def standing(self) -> Json:
+        """What makes two moments the same, however they were come by; the state hash is of this."""
+        ...
+
     def content(self) -> Json:
-        """All that decides how it goes on, the limits aside."""
+        """All that a snapshot needs, the limits aside."""
         ...
 
     def artifacts(self) -> Mapping[str, bytes]:
@@ -273,7 +277,7 @@ class StatefulEpisode:
         return canonical_json({**self._progress.json(), "state": self._state.content()}).encode()
 
     def _open_turn(self, messages: Sequence[Message]) -> StepResult:
-        state_hash = digest(self._state.content())
+        state_hash = digest(self._state.standing())
         return StepResult(observations=(Observation(actor=ACTOR, messages=tuple(messages), state_hash=state_hash),))
 
     def _answer(self, request: ToolRequest) -> tuple[str, str]:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
-from typing import cast, get_args
+from typing import cast
 
 from rollwright.environments.database import Database
 from rollwright.environments.demonstration import DemonstratedTurn
 from rollwright.environments.errors import EnvironmentSetupError
 from rollwright.environments.schemas import Arguments, FunctionSchema, schema_of
-from rollwright.environments.workplace_desk import Desk, Reason
+from rollwright.environments.workplace_desk import Desk
 from rollwright.record import Message, Task, ToolRequest, canonical_json, digest, seed_of
 from rollwright.tasks import AGENTS, Json, TaskError, payload_of, read_tables
 
@@ -124,10 +124,13 @@ class WorkplaceState:
         """Nobody answers: what was said is the end."""
         return None
 
+    def standing(self) -> Json:
+        """All rows."""
+        return {name: table.json() for name, table in self._books.tables().items()}
+
     def content(self) -> Json:
         """All rows, and which were written."""
-        tables = {name: table.json() for name, table in self._books.tables().items()}
-        return {"tables": tables, "writes": self._books.writes}
+        return {"tables": self.standing(), "writes": self._books.writes}
 
     def artifacts(self) -> Mapping[str, bytes]:
         """The final state."""
@@ -182,14 +185,14 @@ def _gone_wrong(plan: tuple[ToolRequest, ...], chance: Random) -> tuple[ToolRequ
     """One of three mistakes."""
     last = plan[-1]
     mistake = chance.choice(("claim", "wrong row", "no look"))
-    if mistake == "claim":
+    if mistake == "claim" or (mistake == "no look" and len(plan) == 1):
         return ()
-    if mistake == "no look" and len(plan) > 1:
+    if mistake == "no look":
         if last.tool == "assign_ticket":
             return (_with_other_text(last, AGENTS, chance),)
         return (last,) if last.tool != "decline" else ()
     if last.tool == "decline":
-        return (*plan[:-1], _with_other_text(last, get_args(Reason), chance))
+        return (*plan[:-1], _with_other_reason(last))
     return (*plan[:-1], _with_other_number(last, chance))
 
 
@@ -200,6 +203,11 @@ def _with_other_number(call: ToolRequest, chance: Random) -> ToolRequest:
         place = chance.choice(digits)
         characters[place] = chance.choice([digit for digit in "123456789" if digit != characters[place]])
     return ToolRequest(call_id=call.call_id, tool=call.tool, arguments="".join(characters))
+
+
+def _with_other_reason(call: ToolRequest) -> ToolRequest:
+    other = "not_allowed" if "nothing_to_do" in call.arguments else "nothing_to_do"
+    return ToolRequest(call_id=call.call_id, tool=call.tool, arguments=canonical_json({"reason": other}))
 
 
 def _with_other_text(call: ToolRequest, words: Sequence[str], chance: Random) -> ToolRequest:

@@ -29,6 +29,7 @@ from rollwright.verifiers.function_calls import function_call_verifier
 from rollwright.verifiers.goal_state import goal_state_verifier, return_verifier
 from rollwright.verifiers.grading import FunctionVerifier, Grade, GradeFn
 from rollwright.verifiers.gym_verifier import GymVerifier, gym_pool, tagged_answer
+from rollwright.verifiers.induction import rule_verifier
 from rollwright.verifiers.json_schema import json_schema_verifier
 from rollwright.verifiers.language import LANGUAGES, LanguageRule, language_share, language_verifier
 from rollwright.verifiers.listed import SetRule, set_verifier
@@ -42,6 +43,7 @@ from rollwright.verifiers.quantities import Quantity, read_quantity
 from rollwright.verifiers.reported import reported_verifier
 from rollwright.verifiers.repository import REPOSITORY_PATCH, REPOSITORY_TREE, RepositoryVerifier, judged_files
 from rollwright.verifiers.reward_functions import RewardFunctionVerifier, reward_function_verifier
+from rollwright.verifiers.rubric import RubricVerifier, rubric_pool
 from rollwright.verifiers.scorer_pool import ScorerLimits, ScorerPool, ScorerReply, ScorerStatus
 from rollwright.verifiers.sql import SqlLimits, sql_verifier
 from rollwright.verifiers.subgoals import subgoal_verifier
@@ -63,15 +65,12 @@ from rollwright.verifiers.unit_tests import UnitTestRule, UnitTestVerifier
 from rollwright.verifiers.units import UnitsRule, units_verifier
 
 __all__ = [
-    "function_call_verifier",
-    "SqlLimits",
-    "sql_verifier",
-    "subgoal_verifier",
-    "CallCost",
-    "NetSuccess",
-    "net_success_by_slice",
-    "net_success_verifier",
+    "LANGUAGES",
+    "REPOSITORY_PATCH",
+    "REPOSITORY_TREE",
+    "SQUAD",
     "AnswerRule",
+    "CallCost",
     "CallableChecker",
     "CheckReply",
     "CheckRequest",
@@ -87,12 +86,12 @@ __all__ = [
     "GradedText",
     "GymVerifier",
     "Interface",
-    "LANGUAGES",
     "LanguageRule",
     "LeftState",
     "MathLimits",
     "MathPool",
     "MathVerifier",
+    "NetSuccess",
     "Normalization",
     "NormalizationStep",
     "Number",
@@ -103,15 +102,13 @@ __all__ = [
     "Port",
     "ProgramTests",
     "Quantity",
-    "REPOSITORY_PATCH",
-    "REPOSITORY_TREE",
     "Reading",
     "Reasoning",
     "RepositoryVerifier",
     "RewardFunctionVerifier",
     "Role",
     "RunEnding",
-    "SQUAD",
+    "RubricVerifier",
     "Score",
     "ScorerLimits",
     "ScorerPool",
@@ -120,6 +117,7 @@ __all__ = [
     "SetRule",
     "Simulator",
     "SimulatorError",
+    "SqlLimits",
     "TagRule",
     "TestRun",
     "TestbenchVerifier",
@@ -137,6 +135,7 @@ __all__ = [
     "final_state_verifier",
     "final_text",
     "format_verifier",
+    "function_call_verifier",
     "goal_state_verifier",
     "grade_run",
     "gym_pool",
@@ -145,6 +144,8 @@ __all__ = [
     "language_share",
     "language_verifier",
     "left_state",
+    "net_success_by_slice",
+    "net_success_verifier",
     "normalized",
     "numeric_verifier",
     "read_answer",
@@ -155,10 +156,14 @@ __all__ = [
     "reported_verifier",
     "return_verifier",
     "reward_function_verifier",
+    "rule_verifier",
     "same_output",
     "sections_verifier",
     "set_verifier",
+    "sql_verifier",
     "stimuli",
+    "subgoal_verifier",
+    "rubric_pool",
     "tagged_answer",
     "tags_verifier",
     "text_match_verifier",
