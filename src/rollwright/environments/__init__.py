@@ -2,6 +2,7 @@
 
 from rollwright.environments.arithmetic import ARITHMETIC_INSTRUCTION, ArithmeticDemonstrator
 from rollwright.environments.calculator import calculator, calculator_tool
+from rollwright.environments.closed_forms import BanditGame, ChainGame, bandit_gradient, chain_gradient
 from rollwright.environments.code_blocks import CodeBlocks
 from rollwright.environments.database import Database
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn, DemonstratingEnvironment
@@ -31,6 +32,7 @@ from rollwright.environments.repository import (
     repair_turns,
     repository_environment,
 )
+from rollwright.environments.reset_step import MakeGameFn, ResetStepEnvironment, ResetStepGame, ResetStepRules
 from rollwright.environments.sandbox_tools import SandboxTool, SandboxToolFn, ToolAnswer, sandbox_tool
 from rollwright.environments.sandboxed import CollectFn, Furnishing, LayFn, SandboxEnvironment
 from rollwright.environments.schemas import FunctionSchema, schema_of
@@ -79,7 +81,9 @@ __all__ = [
     "WORKPLACE_RULES",
     "ArithmeticDemonstrator",
     "ArtifactFn",
+    "BanditGame",
     "CallRecord",
+    "ChainGame",
     "CodeBlocks",
     "CodeForm",
     "CollectFn",
@@ -102,9 +106,13 @@ __all__ = [
     "InterpreterDemonstrator",
     "LayFn",
     "LimitedEnvironment",
+    "MakeGameFn",
     "NetworkGame",
     "PassageIndex",
     "RepairGame",
+    "ResetStepEnvironment",
+    "ResetStepGame",
+    "ResetStepRules",
     "SandboxEnvironment",
     "SandboxTool",
     "SandboxToolFn",
@@ -126,10 +134,12 @@ __all__ = [
     "WorkplaceDemonstrator",
     "WorkplaceScenario",
     "WorkplaceState",
+    "bandit_gradient",
     "calculator",
     "calculator_tool",
     "call_log",
     "called",
+    "chain_gradient",
     "clean_text",
     "code_turn",
     "collect_tree",

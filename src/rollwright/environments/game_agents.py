@@ -109,7 +109,7 @@ def game_attacks(game: TextGame, *, turns: int) -> Mapping[str, DemonstrateFn]:
 
     def lists_commands(task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         payload = payload_of(task)
-        return _repeated("\n".join(game.commands(payload, game.begin(payload))), turns)
+        return _repeated("\n".join([*game.commands(payload, game.begin(payload)), LOOK]), turns)
 
     def writes_the_goal(task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         return _repeated(payload_of(task).answer + "\n" + canonical_json(payload_of(task).info), turns)

@@ -19,6 +19,7 @@ from rollwright.tasks.goals import State, goal_of, layout_of, start_of, state_ke
 from rollwright.tasks.grids import MOVES, GridKind, cell_text, grid_source, read_cell
 from rollwright.tasks.gym import GymEntry, GymGenerator, gym_entries, gym_source, gym_version
 from rollwright.tasks.houses import AGENT, HAND, OPEN, SHUT, HouseSize, house_source
+from rollwright.tasks.inductions import Train, goes_east, induction_source, read_rule, renamed, trains_of
 from rollwright.tasks.inequalities import Difference, conflict_of, repair_source
 from rollwright.tasks.intrusions import HOSTS, WATCH_STEPS, intrusion_source
 from rollwright.tasks.jsonl import jsonl_source, read_jsonl
@@ -61,6 +62,17 @@ from rollwright.tasks.repositories import (
 from rollwright.tasks.shops import shop_source
 from rollwright.tasks.source import HELD_OUT_SHARE, SplitSizes, TaskSource, fill_splits
 from rollwright.tasks.tables import Cell, Change, Table, Tables, apply_changes, difference, read_changes, read_tables
+from rollwright.tasks.verifiers_package import (
+    VerifiersConfig,
+    VerifiersEnv,
+    VerifiersMessage,
+    VerifiersPackage,
+    VerifiersTask,
+    VerifiersTrace,
+    open_verifiers,
+    text_messages,
+    verifiers_version,
+)
 from rollwright.tasks.workplace import (
     WORKPLACE_SLICES,
     WorkplaceScope,
@@ -134,7 +146,14 @@ __all__ = [
     "TaskOrder",
     "TaskSource",
     "Town",
+    "Train",
     "UserScript",
+    "VerifiersConfig",
+    "VerifiersEnv",
+    "VerifiersMessage",
+    "VerifiersPackage",
+    "VerifiersTask",
+    "VerifiersTrace",
     "Work",
     "WorkplaceScope",
     "WorkplaceShares",
@@ -150,6 +169,7 @@ __all__ = [
     "evaluate",
     "fill_splits",
     "goal_of",
+    "goes_east",
     "gold_of",
     "grid_source",
     "gym_entries",
@@ -157,6 +177,7 @@ __all__ = [
     "gym_version",
     "house_source",
     "import_questions",
+    "induction_source",
     "intrusion_source",
     "invented_facts",
     "is_held_out",
@@ -166,6 +187,7 @@ __all__ = [
     "make_task",
     "number_text",
     "office_of",
+    "open_verifiers",
     "payload_of",
     "plain_value",
     "question_key",
@@ -176,8 +198,10 @@ __all__ = [
     "read_corpus",
     "read_json",
     "read_jsonl",
+    "read_rule",
     "read_script",
     "read_tables",
+    "renamed",
     "repair_source",
     "repository_of",
     "repository_row",
@@ -188,7 +212,10 @@ __all__ = [
     "start_of",
     "state_key",
     "stratum_of",
+    "text_messages",
+    "trains_of",
     "unmet_conditions",
+    "verifiers_version",
     "workplace_scope",
     "workplace_strata",
 ]

@@ -32,6 +32,7 @@ WORLDS: Mapping[str, str] = MappingProxyType(
 ADAPTED: Mapping[str, str] = MappingProxyType(
     {
         "textarena": f"{_HERE}.textarena:load",
+        "verifiers": f"{_HERE}.verifiers_package:load",
     }
 )
 """Worlds of other people's environments, in the same form; their arguments say which environment it is."""
