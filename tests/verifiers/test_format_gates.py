@@ -101,7 +101,7 @@ def test_a_gate_closes_the_reward_of_a_right_answer_in_the_wrong_form() -> None:
 
 TEXTS = {
     "en": "First we add the two numbers, and then we take the square of that. So the answer is 16, as it was said.",
-    "de": "Zuerst addieren wir die beiden Zahlen und nehmen dann das Quadrat. Also ist die Antwort 16, wie der Text sagt.",
+    "de": "Zuerst addieren wir die Zahlen und nehmen dann das Quadrat. Also ist die Antwort 16, wie der Text sagt.",
     "fr": "On additionne les deux nombres et on prend le carré. Donc la réponse est 16, comme dans le texte.",
     "es": "Sumamos los dos números y tomamos el cuadrado. Entonces la respuesta es 16, como se dice en el texto.",
     "it": "Sommiamo i due numeri e prendiamo il quadrato. Quindi la risposta è 16, come si dice nel testo che abbiamo.",

@@ -51,10 +51,10 @@ def _write(value: Any, budget: list[int], depth: int) -> Any:  # noqa: ANN401, P
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else {"$float": str(float(value))}
     if isinstance(value, str):
-        budget[0] -= len(value) // 8
+        _spend(budget, depth, len(value) // 8)
         return str.__str__(value)
     if isinstance(value, (bytes, bytearray)):
-        budget[0] -= len(value) // 8
+        _spend(budget, depth, len(value) // 8)
         return {"$bytes": bytes(value).hex()}
     if isinstance(value, complex):
         return {"$complex": [_write(part, budget, depth - 1) for part in (value.real, value.imag)]}
@@ -118,8 +118,8 @@ def _frozen(value: Any) -> Any:  # noqa: ANN401
     return frozenset(cast("set[Any]", value)) if isinstance(value, set) else value
 
 
-def _spend(budget: list[int], depth: int) -> None:
-    budget[0] -= 1
+def _spend(budget: list[int], depth: int, cost: int = 1) -> None:
+    budget[0] -= cost
     if depth < 0 or budget[0] < 0:
         raise PlainValueError(f"more than {MAX_VALUES} values or {MAX_DEPTH} levels")
 

@@ -16,9 +16,14 @@ from rollwright.verifiers.equality import ValueRule, same_value
 from rollwright.verifiers.program_output import same_output
 from rollwright.verifiers.program_tests import CallTest, Language, ProgramTests, StreamTest
 
-__all__ = ["PROGRAMS_REVISION", "TestOutcome", "TestStatus", "prepare_program", "run_test"]
+__all__ = ["PRELOADED", "PROGRAMS_REVISION", "TestOutcome", "TestStatus", "prepare_program", "run_test"]
 
 PROGRAMS_REVISION = 1
+PRELOADED = (
+    "bisect", "collections", "functools", "heapq", "itertools", "json", "math", "operator", "random", "re", "resource",
+    "runpy", "string", "types", "typing",
+)  # fmt: skip
+"""Modules that most solutions import, for the profile of their sandboxes."""
 _CALL = Path(__file__).with_name("call_program.py")
 _STREAM = Path(__file__).with_name("stream_program.py")
 _MAX_REPLY_BYTES = 4 * 2**20
