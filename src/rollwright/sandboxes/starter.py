@@ -7,6 +7,7 @@ When the pool closes its end of the socket, or its process is no more, the start
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import select
@@ -40,7 +41,7 @@ class Settings:
         self.binds = _staged([(source, target) for source, target in map(_strings, _items(message["binds"]))])
         self.filter = bytes.fromhex(str(message["filter"]))
         self.first_user = int(str(message["first_user"]))
-        self.is_walled = message["is_walled"] is True
+        self.is_walled = message["isolation"] == "namespaces"
 
     def command(self) -> list[str]:
         """What to execute, with a filter that is read once."""
@@ -49,7 +50,7 @@ class Settings:
         source, sink = os.pipe()
         os.write(sink, self.filter)
         os.close(sink)
-        os.set_inheritable(source, True)
+        _pass_on(source)
         binds = [word for source, target in self.binds for word in ("--ro-bind", source, target)]
         return [*self.arguments, *binds, "--seccomp", str(source), *self.after]
 
@@ -93,7 +94,7 @@ class Starter:
     def _take_order(self) -> bool:
         data, descriptors, _, _ = socket.recv_fds(self._orders, MAX_MESSAGE, 4)
         for descriptor in descriptors:
-            os.set_inheritable(descriptor, False)
+            fcntl.fcntl(descriptor, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
         if not data:
             return False
         message = json.loads(data)
@@ -126,21 +127,41 @@ class Starter:
         starter = os.getppid()
         os.dup2(gone, 2)
         os.dup2(channel, CHANNEL)
-        os.set_inheritable(CHANNEL, True)
+        _pass_on(CHANNEL)
+        if not settings.is_walled:
+            self._prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+            os.chdir(folder)
+            self._keep(starter)
         command = settings.command()
+        user = settings.first_user + slot
         if os.geteuid() == 0 and settings.first_user:
-            user = settings.first_user + slot
+            if folder:
+                os.chown(folder, user, user)
             os.setgroups([])
             os.setresgid(user, user, user)
             os.setresuid(user, user, user)
         # After the change of user, which takes it away.
         self._prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != starter:
+        if settings.is_walled and os.getppid() != starter:
             return
-        if folder:
-            os.chdir(folder)
-            os.setsid()
         os.execve(settings.executable, command, settings.variables)
+
+    def _keep(self, starter: int) -> None:
+        """Return in a child, and stay behind to end all that it leaves: no namespace ends with its first process."""
+        self._prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        awaited = {signal.SIGCHLD, signal.SIGTERM}
+        signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+        server = os.fork()
+        if server == 0:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, awaited)
+            os.setsid()
+            return
+        os.closerange(CHANNEL, 65_536)
+        while os.getppid() == starter and signal.sigwait(awaited) == signal.SIGCHLD:
+            if os.waitpid(server, os.WNOHANG)[0]:
+                break
+        end_children()
+        os._exit(0)
 
     def _end(self, sandbox: int) -> None:
         started = self._running.get(sandbox)
@@ -149,11 +170,12 @@ class Starter:
             started.stubborn_at = time.monotonic() + STUBBORN_S
 
     def _kill(self, started: Started) -> None:
-        """Kill process 1 of the sandbox, and its starter with it; then nothing of it is left when the starter ends."""
-        inside = [pid for pid in children_of(started.pid)]
-        for pid in inside or [started.pid]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        """Kill process 1 of the sandbox: bubblewrap, which waits for it, ends when nothing of it is left."""
+        if self._settings and not self._settings.is_walled:
+            _signal(started.pid, signal.SIGTERM)
+            return
+        for pid in children_of(started.pid) or [started.pid]:
+            _signal(pid, signal.SIGKILL)
 
     def _has_stubborn(self) -> bool:
         return any(started.stubborn_at < float("inf") for started in self._running.values())
@@ -161,8 +183,7 @@ class Starter:
     def _kill_stubborn(self) -> None:
         for started in self._running.values():
             if started.stubborn_at < time.monotonic():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(started.pid, signal.SIGKILL)
+                _signal(started.pid, signal.SIGKILL)
 
     def _take_in(self, sandbox: int) -> None:
         started = self._running.pop(sandbox)
@@ -182,7 +203,7 @@ class Starter:
                     self._take_in(self._pidfds[descriptor])
             if time.monotonic() > deadline - STUBBORN_S:
                 for started in self._running.values():
-                    os.kill(started.pid, signal.SIGKILL)
+                    _signal(started.pid, signal.SIGKILL)
 
 
 def children_of(parent: int) -> list[int]:
@@ -200,6 +221,23 @@ def children_of(parent: int) -> list[int]:
                     if int(file.read().rpartition(")")[2].split()[1]) == parent:
                         found.append(int(name))
     return found
+
+
+def end_children() -> None:
+    """Kill and take in all descendants of this process, to which orphans among them fall."""
+    deadline = time.monotonic() + 5 * STUBBORN_S
+    while time.monotonic() < deadline:
+        for pid in children_of(os.getpid()):
+            _signal(pid, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _staged(binds: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -234,8 +272,12 @@ def _staged(binds: list[tuple[str, str]]) -> list[tuple[str, str]]:
 def _opened(path: str) -> int:
     """A descriptor that what is executed keeps."""
     descriptor = os.open(path, os.O_PATH)
-    os.set_inheritable(descriptor, True)
+    _pass_on(descriptor)
     return descriptor
+
+
+def _pass_on(descriptor: int) -> None:
+    fcntl.fcntl(descriptor, fcntl.F_SETFD, 0)
 
 
 def _items(value: object) -> list[object]:

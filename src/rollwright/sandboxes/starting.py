@@ -74,7 +74,7 @@ class StarterProcess:
         finally:
             theirs.close()
             os.close(gone_end)
-        ours.setblocking(False)
+        ours.settimeout(0)
         os.set_blocking(gone, False)
         return Start(sandbox, ours, gone)
 

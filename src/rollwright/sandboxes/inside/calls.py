@@ -1,65 +1,22 @@
 """One call: start or wake a process, read what it prints, hold it to its limits, end what it left behind."""
 
 import os
-import resource
 import select
 import signal
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from rollwright.sandboxes.inside.outputs import Kept
+from rollwright.sandboxes.inside.outputs import Feed, Kept
 from rollwright.sandboxes.inside.processes import Processes
-from rollwright.sandboxes.inside.running import CELL, DONE, OPEN_FILES, OUT_OF_MEMORY, REAP, Child
+from rollwright.sandboxes.inside.running import CELL, DONE, OUT_OF_MEMORY, REAP, Child
+from rollwright.sandboxes.inside.watching import Limits, Outcome, Watch
 
-__all__ = ["Call", "Calls", "Limits", "Outcome"]
+__all__ = ["Calls"]
 
-SOONEST_S = 0.01
-LATEST_S = 0.1
-GROWTH_BYTES_PER_S = 8 * 2**30
-"""Faster than memory is filled on most machines: how long a look at it may wait."""
 REAP_S = 0.2
 CHUNKS = 16
-GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
-
-
-class Limits:
-    """Of every call; the wall clock is the call's own."""
-
-    def __init__(self, numbers: dict[str, float], output_bytes: int) -> None:
-        self.cpu_s = float(numbers["cpu_s"])
-        self.memory_bytes = int(numbers["memory_bytes"])
-        self.total_memory_bytes = int(numbers["total_memory_bytes"])
-        self.processes = int(numbers["processes"])
-        self.disk_bytes = int(numbers["disk_bytes"])
-        self.output_bytes = output_bytes
-
-    def of_child(self) -> dict[int, tuple[int, int]]:
-        """What the kernel holds a process to."""
-        cpu_s = int(self.cpu_s) + 2
-        return {
-            resource.RLIMIT_AS: (self.memory_bytes, self.memory_bytes),
-            resource.RLIMIT_CORE: (0, 0),
-            resource.RLIMIT_CPU: (cpu_s, cpu_s),
-            resource.RLIMIT_FSIZE: (self.disk_bytes, self.disk_bytes),
-            resource.RLIMIT_MEMLOCK: (65_536, 65_536),
-            resource.RLIMIT_MSGQUEUE: (0, 0),
-            resource.RLIMIT_NOFILE: (OPEN_FILES, OPEN_FILES),
-            # The server and the session, which the caller did not start, come on top.
-            resource.RLIMIT_NPROC: (self.processes + 2, self.processes + 2),
-            resource.RLIMIT_SIGPENDING: (256, 256),
-        }
-
-
-class Outcome:
-    """How the call ended."""
-
-    def __init__(self, status: str, exit_code: int | None) -> None:
-        self.status = status
-        self.exit_code = exit_code
-        self.wall_s = 0.0
-        self.cpu_s = 0.0
-        self.lost_session = False
+CHANNEL = 3
+"""Of the fork server; it hangs up when nobody waits for the call any more."""
 
 
 class Call:
@@ -90,49 +47,6 @@ class Session(Call):
         os.close(self.commands)
 
 
-class Watch:
-    """What a call has used since it began, and which limit it is past."""
-
-    def __init__(self, processes: Processes, limits: Limits, wall_s: float, session: int | None) -> None:
-        self._processes = processes
-        self._limits = limits
-        self._began = time.monotonic()
-        self._deadline = self._began + wall_s
-        self._cpu_before = processes.settled_cpu_s(session)
-        self._next = self._began + SOONEST_S
-
-    def left_s(self) -> float:
-        """Until the next look."""
-        return max(0.0, min(self._next, self._deadline) - time.monotonic())
-
-    def passed(self, keep: set[int]) -> str | None:
-        """The limit that is passed, if one is; orphans that ended are taken in, the kept ones are not."""
-        now = time.monotonic()
-        if now >= self._deadline:
-            return "timeout"
-        if now < self._next:
-            return None
-        self._processes.reap(keep)
-        usage = self._processes.usage(self._limits.total_memory_bytes)
-        cpu_left_s = self._limits.cpu_s - (usage.cpu_s - self._cpu_before)
-        room = self._limits.total_memory_bytes - usage.memory_bytes
-        if cpu_left_s <= 0:
-            return "cpu_limit"
-        if room < 0:
-            return "memory_limit"
-        if usage.num_processes > self._limits.processes + 2:
-            return "failed"
-        cores = os.cpu_count() or 1
-        self._next = now + min(LATEST_S, max(SOONEST_S, min(room / GROWTH_BYTES_PER_S, cpu_left_s / cores)))
-        return None
-
-    def spent(self, outcome: Outcome, session: int | None) -> Outcome:
-        """The outcome with what the call took."""
-        outcome.wall_s = time.monotonic() - self._began
-        outcome.cpu_s = max(0.0, self._processes.settled_cpu_s(session) - self._cpu_before)
-        return outcome
-
-
 class Calls:
     """Runs calls one at a time; keeps the session between them, stopped."""
 
@@ -151,6 +65,13 @@ class Calls:
             end = self._followed(call, watch, kept, Feed(feed, stdin))
             outcome = _outcome(call, end or "ended")
             self._end_all(self._session)
+            if outcome.status == "memory_limit" and watch.is_full():
+                self._processes.end(None)
+            if self._session and _is_over(self._session):
+                # The call took the session with it: a signal to everyone, or memory that had to be given back.
+                self._session.close()
+                self._session = None
+                outcome.lost_session = True
             _drain_rest(call, kept)
             return watch.spent(outcome, self._session_pid)
         finally:
@@ -164,9 +85,9 @@ class Calls:
         os.kill(session.pid, signal.SIGCONT)
         end = self._followed(session, watch, kept, Feed(os.dup(session.commands), CELL.pack(b"C", len(code)) + code))
         if end is None:
-            self._end_all(session)
-            report = os.read(session.report, DONE.size)
+            report = _drain_report(session.report)[: DONE.size]
             kind, exit_code = DONE.unpack(report.ljust(DONE.size, b"\0"))
+            self._end_all(session)
             outcome = Outcome("memory_limit" if kind == OUT_OF_MEMORY else "failed" if exit_code else "ok", exit_code)
             _drain_rest(session, kept)
             return watch.spent(outcome, session.pid)
@@ -245,64 +166,54 @@ class Calls:
         finally:
             os._exit(exit_code & 0xFF)
 
-    def _followed(self, call: Call, watch: Watch, kept: tuple[Kept, Kept], feed: "Feed") -> str | None:
+    def _followed(self, call: Call, watch: Watch, kept: tuple[Kept, Kept], feed: Feed) -> str | None:
         """Read and feed until it ends; `ended`, the limit that was passed, or None where a cell reports its end."""
-        poll = select.poll()
-        keep = {call.pid} | ({self._session.pid} if self._session else set())
-        outputs = dict(zip(call.outputs, kept, strict=True))
-        for descriptor in call.outputs:
-            poll.register(descriptor, select.POLLIN)
-        poll.register(call.pidfd, select.POLLIN)
-        reports = call.report if isinstance(call, Session) else -1
-        if reports >= 0:
-            poll.register(reports, select.POLLIN)
-        if feed.descriptor >= 0:
-            poll.register(feed.descriptor, select.POLLOUT)
+        keep = {call.pid} if self._session is None else {call.pid, self._session.pid}
+        turns = Turns(call, kept, feed)
         try:
             while True:
-                for descriptor, event in poll.poll(watch.left_s() * 1000 + 1):
-                    if descriptor in outputs:
-                        if not outputs[descriptor].drain(descriptor, CHUNKS):
-                            poll.unregister(descriptor)
-                    elif descriptor == feed.descriptor:
-                        if not feed.advance(event):
-                            poll.unregister(descriptor)
-                            feed.close()
-                    elif descriptor == call.pidfd:
-                        return "ended"
-                    elif event & select.POLLIN:
-                        return None
-                    else:
-                        poll.unregister(descriptor)
+                end = turns.take(watch.left_s())
+                if end is not None:
+                    return None if end == "reported" else end
                 if limit := watch.passed(keep):
                     return limit
         finally:
             feed.close()
 
 
-class Feed:
-    """Bytes on their way into a pipe that may be full."""
+class Turns:
+    """Waits for what a call's descriptors have to say, and answers each."""
 
-    def __init__(self, descriptor: int, data: bytes) -> None:
-        self.descriptor = descriptor
-        self._left = memoryview(data)
+    def __init__(self, call: Call, kept: tuple[Kept, Kept], feed: Feed) -> None:
+        self._call = call
+        self._feed = feed
+        self._outputs = dict(zip(call.outputs, kept, strict=True))
+        self._poll = select.poll()
+        for descriptor in (*call.outputs, call.pidfd, *([call.report] if isinstance(call, Session) else [])):
+            self._poll.register(descriptor, select.POLLIN)
+        if feed.descriptor >= 0:
+            self._poll.register(feed.descriptor, select.POLLOUT)
+        self._poll.register(CHANNEL, 0)
 
-    def advance(self, event: int) -> bool:
-        """Write what fits; False when all is written or nobody reads any more."""
-        if event & GONE:
-            return False
-        with suppress(BlockingIOError):
-            try:
-                self._left = self._left[os.write(self.descriptor, self._left[:65_536]) :]
-            except BrokenPipeError:
-                return False
-        return bool(self._left)
-
-    def close(self) -> None:
-        """Let the reader see the end."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+    def take(self, wait_s: float) -> str | None:
+        """One turn; `ended` or `reported` where the call is over."""
+        for descriptor, event in self._poll.poll(wait_s * 1000 + 1):
+            if descriptor == CHANNEL:
+                raise EOFError
+            if descriptor in self._outputs:
+                if not self._outputs[descriptor].drain(descriptor, CHUNKS):
+                    self._poll.unregister(descriptor)
+            elif descriptor == self._feed.descriptor:
+                if not self._feed.advance(event):
+                    self._poll.unregister(descriptor)
+                    self._feed.close()
+            elif descriptor == self._call.pidfd:
+                return "ended"
+            elif event & select.POLLIN:
+                return "reported"
+            else:
+                self._poll.unregister(descriptor)
+        return None
 
 
 def _outcome(call: Call, end: str) -> Outcome:
@@ -315,6 +226,14 @@ def _outcome(call: Call, end: str) -> Outcome:
     if exit_code == 1 and _drain_report(call.report).startswith(OUT_OF_MEMORY):
         return Outcome("memory_limit", exit_code)
     return Outcome("ok" if exit_code == 0 else "failed", exit_code)
+
+
+def _is_over(session: Session) -> bool:
+    """Whether it has ended; it is taken in then."""
+    try:
+        return os.waitpid(session.pid, os.WNOHANG)[0] == session.pid
+    except ChildProcessError:
+        return True
 
 
 def _drain_report(report: int) -> bytes:

@@ -1,10 +1,13 @@
-"""Head and tail of a stream that may be endless, while it streams."""
+"""Streams of a call while it runs: head and tail of what comes out, and what goes in."""
 
 import os
+import select
+from contextlib import suppress
 
-__all__ = ["Kept"]
+__all__ = ["Feed", "Kept"]
 
 CHUNK_BYTES = 65_536
+GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
 class Kept:
@@ -47,3 +50,28 @@ class Kept:
                 return False
             self.add(data)
         return True
+
+
+class Feed:
+    """Bytes on their way into a pipe that may be full."""
+
+    def __init__(self, descriptor: int, data: bytes) -> None:
+        self.descriptor = descriptor
+        self._left = memoryview(data)
+
+    def advance(self, event: int) -> bool:
+        """Write what fits; False when all is written or nobody reads any more."""
+        if event & GONE:
+            return False
+        with suppress(BlockingIOError):
+            try:
+                self._left = self._left[os.write(self.descriptor, self._left[:65_536]) :]
+            except BrokenPipeError:
+                return False
+        return bool(self._left)
+
+    def close(self) -> None:
+        """Let the reader see the end."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1

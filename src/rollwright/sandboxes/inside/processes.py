@@ -38,23 +38,13 @@ class Processes:
         self._own = os.getpid()
         self.is_alone = self._own == 1
         self._disks = disks
+        self._has_children_listed = os.path.exists(f"/proc/self/task/{self._own}/children")
 
     def others(self) -> list[int]:
         """Their ids, zombies included."""
-        found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
         if self.is_alone:
-            return [pid for pid in found if pid != 1]
-        parents = {pid: fields[1] for pid in found if (fields := _stat(pid))}
-        children: dict[str, list[int]] = {}
-        for pid, parent in parents.items():
-            children.setdefault(parent, []).append(pid)
-        below: list[int] = []
-        waiting = children.get(str(self._own), [])
-        while waiting:
-            pid = waiting.pop()
-            below.append(pid)
-            waiting.extend(children.get(str(pid), []))
-        return below
+            return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+        return _below(self._own) if self._has_children_listed else _below_by_parents(self._own)
 
     def usage(self, most_memory_bytes: int) -> Usage:
         """Memory of processes, files and sockets; CPU time of all that ran since the server began."""
@@ -138,6 +128,33 @@ class Processes:
     def orphaned_zombies(self, parent: int) -> bool:
         """Whether the process has children that ended and that it has not waited for."""
         return any((fields := _stat(pid)) and fields[0] == "Z" and fields[1] == str(parent) for pid in self.others())
+
+
+def _below(pid: int) -> list[int]:
+    """The descendants of a process; orphans among them are the server's own children, who asks for them."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        parent = waiting.pop()
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{parent}/task"):
+                children = list(map(int, _read(f"/proc/{parent}/task/{thread}/children").split()))
+                found += children
+                waiting += children
+    return found
+
+
+def _below_by_parents(pid: int) -> list[int]:
+    """The same, where the kernel lists no children."""
+    parents = {int(name): fields[1] for name in os.listdir("/proc") if name.isdigit() and (fields := _stat(int(name)))}
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        parent = str(waiting.pop())
+        children = [child for child, its_parent in parents.items() if its_parent == parent]
+        found += children
+        waiting += children
+    return found
 
 
 def _is_gone(pid: int, keep: int | None) -> bool:

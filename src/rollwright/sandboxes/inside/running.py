@@ -17,6 +17,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterator
+from typing import TextIO
 
 __all__ = ["CELL", "DONE", "OUT_OF_MEMORY", "REAP", "Child", "become_command", "become_program", "become_session"]
 
@@ -56,8 +57,8 @@ def become_command(child: Child, argv: list[str]) -> int:
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execve(argv[0], argv, child.environment)
-    except OSError as error:
-        os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+    except (OSError, ValueError) as error:
+        os.write(2, f"{argv[0]}: {error}\n".encode())
         return 127
 
 
@@ -120,13 +121,13 @@ def _fresh_main() -> types.ModuleType:
     return main
 
 
-def _restore(streams: tuple[object, object, object], copies: list[int]) -> None:
+def _restore(streams: tuple[TextIO, TextIO, TextIO], copies: list[int]) -> None:
     """Give the next cell its streams, whatever the last one made of them."""
     for place, copy in enumerate(copies):
         os.dup2(copy, place)
-    opened: list[io.TextIOWrapper] = []
+    opened: list[TextIO] = []
     for place, stream in enumerate(streams):
-        if isinstance(stream, io.TextIOWrapper) and not stream.closed:
+        if not stream.closed:
             opened.append(stream)
             continue
         raw = open(place, "rb" if place == 0 else "wb", buffering=0 if place else -1, closefd=False)  # noqa: SIM115 - lives as long as the session
@@ -201,7 +202,7 @@ def _finish(exit_code: int) -> int:
     threading = sys.modules.get("threading")
     if threading:
         _run(threading._shutdown)
-    _run(atexit._run_exitfuncs)
+    _run(atexit._run_exitfuncs)  # pyright: ignore[reportPrivateUsage] - the interpreter's own way to run them
     return exit_code if _flush() else exit_code or 120
 
 

@@ -5,21 +5,23 @@ open its memory, and as process 1 of its namespace it takes no signal from insid
 """
 
 import ctypes
+import fcntl
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Callable
 
 from rollwright.sandboxes.inside import filing
-from rollwright.sandboxes.inside.calls import Calls, Limits, Outcome
+from rollwright.sandboxes.inside.calls import CHANNEL, Calls
 from rollwright.sandboxes.inside.frames import LENGTHS, Header, lengths_of, opened, packed
 from rollwright.sandboxes.inside.outputs import Kept
 from rollwright.sandboxes.inside.processes import Processes
 from rollwright.sandboxes.inside.running import Child, become_command, become_program, become_session
+from rollwright.sandboxes.inside.watching import Limits, Outcome
 
 __all__ = ["serve"]
 
-CHANNEL = 3
 PR_SET_DUMPABLE = 4
 PR_SET_NO_NEW_PRIVS = 38
 PR_SET_CHILD_SUBREAPER = 36
@@ -68,6 +70,10 @@ class Server:
         child = Child(self._work, variables, self._limits.of_child())
         self._calls = Calls(Processes(list(map(str, disks))), child, self._limits, be_dumpable)  # pyright: ignore[reportUnknownArgumentType]
         sys.path.insert(0, self._work)
+
+    def end(self) -> None:
+        """End what is left inside."""
+        self._calls.end()
 
     def answer(self, header: Header, blob: bytes, channel: Channel) -> None:
         """Do what was asked for and say what came of it."""
@@ -134,7 +140,7 @@ def serve() -> None:
     server = Server(header, lambda: prctl(PR_SET_DUMPABLE, 1, 0, 0, 0))
     if filtering:
         _filter_calls(prctl, filtering)
-    os.set_inheritable(CHANNEL, False)
+    fcntl.fcntl(CHANNEL, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
     null = os.open(os.devnull, os.O_RDWR)
     for place in (0, 1, 2):
         os.dup2(null, place)
@@ -142,8 +148,15 @@ def serve() -> None:
     gc.collect()
     gc.freeze()
     channel.send({"ready": True})
-    while True:
-        server.answer(*channel.receive(), channel)
+    try:
+        while True:
+            server.answer(*channel.receive(), channel)
+    except EOFError:
+        server.end()
+    except Exception as error:
+        # Of the server's own making: told, so that nobody takes it for the program's.
+        channel.send({"broken": "".join(traceback.format_exception(error))[-2_000:]})
+        raise
 
 
 def _told(outcome: Outcome, kept: tuple[Kept, Kept]) -> tuple[Header, bytes, bytes, bytes, bytes]:
