@@ -33,6 +33,7 @@ def tool_use_verifier(*, name: str = "tool_calls") -> FunctionVerifier:
         failed = sum(text.lstrip().startswith(ERROR_PREFIX) for text in results)
         return Grade(
             value=float(len(results)),
+            evidence=f"{len(results)} calls, {failed} failed",
             components=(NamedValue(name="calls", value=len(results)), NamedValue(name="failed_calls", value=failed)),
         )
 
