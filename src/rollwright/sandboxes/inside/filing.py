@@ -7,6 +7,8 @@ from contextlib import suppress
 
 __all__ = ["FilingError", "listed", "read_file", "write_file"]
 
+WORK = "/work"
+"""Where programs start, by the name that callers use; elsewhere only where the sandbox has a root of its own."""
 MAX_LISTED = 10_000
 MAX_VISITED = 100_000
 MAX_DEPTH = 64
@@ -90,11 +92,12 @@ def listed(work: str) -> list[str]:
 
 def _parts(work: str, path: str) -> list[str]:
     """A folder that is there, the folders below it, and the name."""
-    root, rest = ("/", path) if path.startswith("/") else (work, path)
+    rest = path.removeprefix(f"{WORK}/")
+    is_absolute = rest.startswith("/")
     parts = [part for part in rest.split("/") if part not in ("", ".")]
-    if not parts or ".." in parts or "\0" in path:
-        raise FilingError(f"{path!r} is no path of a file; name one without '..', below /work or from the root")
-    return [root, *parts]
+    if not parts or ".." in parts or "\0" in path or (is_absolute and work != WORK):
+        raise FilingError(f"{path!r} is no path of a file below {WORK}; '..' is not taken")
+    return ["/" if is_absolute else work, *parts]
 
 
 def _folder(root: str, folders: list[str], prepare: Callable[[str, int], None]) -> int:

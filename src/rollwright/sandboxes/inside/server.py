@@ -4,6 +4,8 @@ It holds nothing that a program may not read: its children are copies of it. It 
 open its memory, and as process 1 of its namespace it takes no signal from inside.
 """
 
+import _sitebuiltins
+import builtins
 import ctypes
 import fcntl
 import gc
@@ -70,6 +72,9 @@ class Server:
         child = Child(self._work, variables, self._limits.of_child())
         self._calls = Calls(Processes(list(map(str, disks))), child, self._limits, be_dumpable)  # pyright: ignore[reportUnknownArgumentType]
         sys.path.insert(0, self._work)
+        sys.dont_write_bytecode = True
+        for name in ("exit", "quit"):  # The interpreter's own, which come with `site`.
+            setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D"))
 
     def end(self) -> None:
         """End what is left inside."""
