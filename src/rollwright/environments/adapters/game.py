@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NoReturn, Protocol
 
@@ -34,7 +34,7 @@ from rollwright.record import (
 )
 from rollwright.tasks import Json
 
-__all__ = ["OUTCOME", "AdaptedEnvironment", "AdaptedEpisode", "Game", "GameLimits", "Move", "StartFn"]
+__all__ = ["OUTCOME", "AdaptedEnvironment", "AdaptedEpisode", "Departure", "Game", "GameLimits", "Move", "StartFn"]
 
 OUTCOME = "outcome.json"
 _BEHAVIOR = 1
@@ -51,6 +51,17 @@ class Move:
     components: tuple[NamedValue, ...] = ()
     """Further numbers; of equal names the last stands."""
     is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """What a game leaves."""
+
+    artifacts: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """For verifiers, beside `outcome.json`."""
+    reward: float | None = None
+    """Paid at the end, on top of what the turns were paid."""
+    components: tuple[NamedValue, ...] = ()
 
 
 class Game(Protocol):
@@ -73,8 +84,8 @@ class Game(Protocol):
         """Take a finished turn that parsed."""
         ...
 
-    async def leave(self) -> Mapping[str, bytes]:
-        """What verifiers need beside `outcome.json`."""
+    async def leave(self) -> Departure:
+        """What is left at the end, of a game that is over and of one that a limit cut off."""
         ...
 
 
@@ -186,6 +197,7 @@ class AdaptedEpisode:
         self._game = game
         self._limits = limits
         self._heard = digest(list(opening))
+        self._one_call = asyncio.Lock()
         self._turns = 0
         self._is_over = False
         self._rewards: list[float] = []
@@ -208,14 +220,15 @@ class AdaptedEpisode:
         return self._moved(move)
 
     async def call(self, request: ToolRequest) -> ToolResult:
-        """Run one call of the game's own tools."""
-        try:
-            async with asyncio.timeout(self._limits.call_timeout_s):
-                result = await self._game.call(request)
-        except Exception as error:  # noqa: BLE001 - someone else's code may raise anything
-            _break(self._name, f"fails at tool {request.tool[:40]}", error)
-        shown = self._shown(result.text)
-        self._hear(["call", request.tool, request.arguments, result.status, shown])
+        """Run one call of the game's own tools; several are run in the order in which they were asked."""
+        async with self._one_call:
+            try:
+                async with asyncio.timeout(self._limits.call_timeout_s):
+                    result = await self._game.call(request)
+            except Exception as error:  # noqa: BLE001 - someone else's code may raise anything
+                _break(self._name, f"fails at tool {request.tool[:40]}", error)
+            shown = self._shown(result.text)
+            self._hear(["call", request.tool, request.arguments, result.status, shown])
         return ToolResult(call_id=request.call_id, status=result.status, text=shown, cost=result.cost)
 
     async def step(self, action: Action) -> StepResult:
@@ -235,32 +248,29 @@ class AdaptedEpisode:
 
     async def artifacts(self) -> Mapping[str, bytes]:
         """`outcome.json`, and what the game leaves."""
-        outcome = {
+        try:
+            async with asyncio.timeout(self._limits.call_timeout_s):
+                left = await self._game.leave()
+        except Exception as error:  # noqa: BLE001 - someone else's code may raise anything
+            _break(self._name, "does not end", error)
+        self._pay(left.reward, left.components)
+        outcome: Json = {
             "reward": math.fsum(self._rewards),
             "components": self._components,
             "is_over": self._is_over,
             "turns": self._turns,
         }
-        try:
-            async with asyncio.timeout(self._limits.call_timeout_s):
-                left = await self._game.leave()
-        except Exception as error:  # noqa: BLE001 - someone else's code may raise anything
-            _break(self._name, "leaves nothing", error)
-        return {**left, OUTCOME: canonical_json(outcome).encode()}
+        return {**left.artifacts, OUTCOME: canonical_json(outcome).encode()}
 
     async def snapshot(self) -> bytes:
         """None: what someone else's environment remembers cannot be seen."""
         raise NotSnapshottableError(f"environment {self._name} restarts from its seed")
 
     def _moved(self, move: Move) -> StepResult:
-        rewards: tuple[NamedValue, ...] = ()
-        if move.reward is not None:
-            if not math.isfinite(move.reward):
-                raise EnvironmentBrokenError(f"{self._name} pays {move.reward}, which is no finite number")
-            self._rewards.append(float(move.reward))
-            rewards = (NamedValue(name="reward", value=float(move.reward)),)
-        self._components.update({c.name: c.value for c in move.components if math.isfinite(c.value)})
+        rewards = self._pay(move.reward, move.components)
         self._is_over = move.is_over
+        if move.is_over and not self._rewards:
+            return StepResult(observations=())  # Nothing was paid: a verifier decides what it was.
         if move.is_over:
             has_won = math.fsum(self._rewards) >= self._limits.success_threshold
             end = "environment_success" if has_won else "environment_failure"
@@ -270,6 +280,15 @@ class AdaptedEpisode:
         return StepResult(
             observations=(Observation(actor=ACTOR, messages=messages, state_hash=self._heard),), rewards=rewards
         )
+
+    def _pay(self, reward: float | None, components: Sequence[NamedValue]) -> tuple[NamedValue, ...]:
+        self._components.update({c.name: c.value for c in components if math.isfinite(c.value)})
+        if reward is None:
+            return ()
+        if not math.isfinite(reward):
+            raise EnvironmentBrokenError(f"{self._name} pays {reward}, which is no finite number")
+        self._rewards.append(float(reward))
+        return (NamedValue(name="reward", value=float(reward)),)
 
     def _shown(self, text: str) -> str:
         return cut_text(clean_text(text), self._limits.message_characters)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Protocol, cast
 
 from rollwright.environments.adapters.foreign import ForeignCode, brief
-from rollwright.environments.adapters.game import Game, Move
+from rollwright.environments.adapters.game import Departure, Game, Move
 from rollwright.environments.errors import EnvironmentSetupError
 from rollwright.environments.tool_threads import ToolThreads
 from rollwright.record import (
@@ -151,8 +151,8 @@ class _TextArenaGame:
             return Move()
         return await self._code.run(lambda: self._table.move(action.text))
 
-    async def leave(self) -> Mapping[str, bytes]:
-        return {}
+    async def leave(self) -> Departure:
+        return Departure()
 
 
 def text_arena(game: str, *, num_players: int = 1, seat: int = 0, opponent: OpponentFn | None = None) -> TextArena:
