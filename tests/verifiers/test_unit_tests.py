@@ -377,7 +377,8 @@ def test_a_plain_value_is_written_and_read_as_itself(value) -> None:
     [
         (1, 1, True), (True, 1, False), (1, True, False), (1.0, 1, False), (1, 1.0, True), (True, 1.0, False),
         ("1", 1, False), (0.1 + 0.2, 0.3, True), (0.3001, 0.3, False), (float("nan"), float("nan"), True),
-        (10**400, 1.0, False), ([1], [1], True), ((1,), [1], False), ([1], (1,), False), ([1, 2], [2, 1], False), ([True], [1], False),
+        (10**400, 1.0, False),
+        ([1], [1], True), ((1,), [1], False), ([1], (1,), False), ([1, 2], [2, 1], False), ([True], [1], False),
         ({1}, {1}, True), ({True}, {1}, False), ({1: 1}, {True: 1}, False), ({"a": 1}, {"a": 1.0}, True),
         ({"a": 1}, {"a": 1, "b": 2}, False), (None, 0, False), ("", None, False), (b"a", "a", False),
         (1 + 0j, 1, False),
