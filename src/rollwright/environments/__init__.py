@@ -39,6 +39,7 @@ from rollwright.environments.schemas import FunctionSchema, schema_of
 from rollwright.environments.scripted_user import DialogueUser, ScriptedUser
 from rollwright.environments.stateful import EpisodeState, Scenario, StatefulEnvironment, StatefulEpisode
 from rollwright.environments.tag_search import TAG_INSTRUCTION, SearchLimits, TagSearchEnvironment
+from rollwright.environments.terminal import job_turns, lay_files, terminal_environment
 from rollwright.environments.text_games import (
     FINAL_STATE,
     LOOK,
@@ -148,6 +149,8 @@ __all__ = [
     "game_attacks",
     "git_folder",
     "interpreter_environment",
+    "job_turns",
+    "lay_files",
     "lay_repository",
     "no_artifacts",
     "open_index",
@@ -159,5 +162,6 @@ __all__ = [
     "schema_of",
     "search_tool",
     "seen_in_games",
+    "terminal_environment",
     "tool_of",
 ]

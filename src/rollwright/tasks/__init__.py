@@ -34,6 +34,7 @@ from rollwright.tasks.payload import (
     Payload,
     is_held_out,
     make_task,
+    parse_messages,
     payload_of,
     question_key,
     read_json,
@@ -59,6 +60,7 @@ from rollwright.tasks.repositories import (
     repository_row,
     repository_strata,
 )
+from rollwright.tasks.shell_jobs import ShellJob, shell_job_of, shell_job_strata
 from rollwright.tasks.shops import shop_source
 from rollwright.tasks.source import HELD_OUT_SHARE, SplitSizes, TaskSource, fill_splits
 from rollwright.tasks.tables import Cell, Change, Table, Tables, apply_changes, difference, read_changes, read_tables
@@ -137,6 +139,7 @@ __all__ = [
     "Person",
     "QuestionFormat",
     "Repository",
+    "ShellJob",
     "SplitSizes",
     "State",
     "Stratum",
@@ -188,6 +191,7 @@ __all__ = [
     "number_text",
     "office_of",
     "open_verifiers",
+    "parse_messages",
     "payload_of",
     "plain_value",
     "question_key",
@@ -207,6 +211,8 @@ __all__ = [
     "repository_row",
     "repository_strata",
     "same_value",
+    "shell_job_of",
+    "shell_job_strata",
     "shop_source",
     "slice_of",
     "start_of",

@@ -12,6 +12,7 @@ from rollwright.verifiers.answers import (
 )
 from rollwright.verifiers.choice import choice_verifier
 from rollwright.verifiers.composition import Composition, Part, Role, Score
+from rollwright.verifiers.end_state import end_state_verifier
 from rollwright.verifiers.errors import GoldError, VerifierSetupError
 from rollwright.verifiers.exact import Normalization, NormalizationStep, exact_verifier, normalized
 from rollwright.verifiers.external import (
@@ -107,8 +108,8 @@ __all__ = [
     "RepositoryVerifier",
     "RewardFunctionVerifier",
     "Role",
-    "RunEnding",
     "RubricVerifier",
+    "RunEnding",
     "Score",
     "ScorerLimits",
     "ScorerPool",
@@ -131,6 +132,7 @@ __all__ = [
     "agree",
     "boxed",
     "choice_verifier",
+    "end_state_verifier",
     "exact_verifier",
     "final_state_verifier",
     "final_text",
@@ -156,6 +158,7 @@ __all__ = [
     "reported_verifier",
     "return_verifier",
     "reward_function_verifier",
+    "rubric_pool",
     "rule_verifier",
     "same_output",
     "sections_verifier",
@@ -163,7 +166,6 @@ __all__ = [
     "sql_verifier",
     "stimuli",
     "subgoal_verifier",
-    "rubric_pool",
     "tagged_answer",
     "tags_verifier",
     "text_match_verifier",

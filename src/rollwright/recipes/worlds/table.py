@@ -16,6 +16,7 @@ WORLDS: Mapping[str, str] = MappingProxyType(
         "arithmetic": f"{_HERE}.arithmetic:load",
         "interpreter": f"{_HERE}.interpreter:load",
         "repository": f"{_HERE}.repository:load",
+        "terminal": f"{_HERE}.terminal:load",
         "reasoning_gym": f"{_HERE}.reasoning_gym:load",
         "search": f"{_HERE}.search:load",
         "grid": f"{_HERE}.grid:load",
@@ -31,7 +32,9 @@ WORLDS: Mapping[str, str] = MappingProxyType(
 """Name to `package.module:callable`; the callable's docstring begins with what the world is."""
 ADAPTED: Mapping[str, str] = MappingProxyType(
     {
+        "skyrl_gym": f"{_HERE}.step_text:load",
         "textarena": f"{_HERE}.textarena:load",
+        "trl": f"{_HERE}.trl_class:load",
         "verifiers": f"{_HERE}.verifiers_package:load",
     }
 )
