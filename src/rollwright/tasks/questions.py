@@ -46,7 +46,7 @@ def question_strata(facts: Facts, sizes: SplitSizes, *, seed: int) -> tuple[Stra
         seed: of the order.
     """
     corpus = corpus_of(facts)
-    revision = f"facts:{digest([_BUILDER, corpus.sha256, seed])[:16]}"
+    revision = f"facts:{corpus.sha256[:16]}:{digest([_BUILDER, seed])[:8]}"
     train, held_out = sizes.train, sizes.held_out
     strata: list[Stratum] = []
     for left, (kind, questions) in zip(range(len(QUESTION_KINDS), 0, -1), _kinds(facts, seed).items(), strict=True):

@@ -100,7 +100,6 @@ def states_along_walks(game, task, *, walks=24, steps=10):
     return found
 
 
-@pytest.mark.row("S042")
 def test_states_reached_by_different_paths_have_one_hash_and_different_states_have_two():
     (task, *_) = tasks_of(world_of("text_world"), 1)
     walked = states_along_walks(HouseGame(), task)

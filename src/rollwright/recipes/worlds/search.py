@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import cast
 
 from rollwright.environments import (
     DemonstratedTurn,
@@ -22,11 +22,12 @@ from rollwright.record import Environment, Task, ToolRequest, canonical_json
 from rollwright.tasks import (
     Corpus,
     Facts,
+    QuestionFormat,
     SplitSizes,
     Stratum,
     corpus_of,
+    import_questions,
     invented_facts,
-    jsonl_source,
     payload_of,
     question_strata,
     read_corpus,
@@ -35,8 +36,6 @@ from rollwright.tasks import (
 from rollwright.verifiers import Part, TextMatchRule, text_match_verifier
 
 __all__ = ["load"]
-
-Form = Literal["tool", "tags"]
 
 
 def load(  # noqa: PLR0913 - each is one key of a recipe
@@ -49,6 +48,9 @@ def load(  # noqa: PLR0913 - each is one key of a recipe
     corpus: str = "",
     corpus_sha256: str = "",
     questions: str = "",
+    questions_format: str = "",
+    questions_sha256: str = "",
+    questions_license: str = "",
 ) -> World:
     """Questions of one and two hops over passages that have to be searched.
 
@@ -60,7 +62,10 @@ def load(  # noqa: PLR0913 - each is one key of a recipe
         index_sha256: that the index must have; a changed one is refused. Empty: any.
         corpus: a file of passages in place of the invented ones.
         corpus_sha256: of that file; needed with it.
-        questions: a JSONL file of tasks about that corpus (`import_questions` reads the public sets); needed with it.
+        questions: a file of questions about that corpus; needed with it.
+        questions_format: one of `tasks.QUESTION_FORMATS`.
+        questions_sha256: of that file.
+        questions_license: SPDX identifier, one of `tasks.LICENSES`.
     """
     if form not in ("tool", "tags"):
         raise RecipeError(f"form is {form!r}; allowed are tool and tags")
@@ -74,7 +79,13 @@ def load(  # noqa: PLR0913 - each is one key of a recipe
 
     def tasks(sizes: SplitSizes, seed: int) -> tuple[Stratum, ...]:
         if questions:
-            return (stratum_of(jsonl_source(Path(questions)), 1.0),)
+            source = import_questions(
+                Path(questions),
+                format=cast("QuestionFormat", questions_format),  # Another one is refused there, in a sentence.
+                sha256=questions_sha256,
+                license=questions_license,
+            )
+            return (stratum_of(source, 1.0),)
         return question_strata(facts, sizes, seed=seed)
 
     return World(
