@@ -154,6 +154,18 @@ class StatefulEnvironment:
         return MappingProxyType({ACTOR: "policy"})
 
     @property
+    def limits(self) -> Mapping[str, float]:
+        """What an episode may ask of its tools."""
+        limits = self._limits
+        return MappingProxyType(
+            {
+                "calls": limits.calls,
+                "result_characters": limits.result_characters,
+                "argument_characters": limits.argument_characters,
+            }
+        )
+
+    @property
     def tools(self) -> Mapping[str, str]:
         """Name to schema, the same in every episode."""
         return self._schemas
