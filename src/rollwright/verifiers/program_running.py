@@ -16,7 +16,7 @@ from rollwright.verifiers.equality import ValueRule, same_value
 from rollwright.verifiers.program_output import same_output
 from rollwright.verifiers.program_tests import CallTest, Language, ProgramTests, StreamTest
 
-__all__ = ["PRELOADED", "PROGRAMS_REVISION", "TestOutcome", "TestStatus", "prepare_program", "run_test"]
+__all__ = ["PRELOADED", "PROGRAMS_REVISION", "TestOutcome", "TestStatus", "call_value", "prepare_program", "run_test"]
 
 PROGRAMS_REVISION = 1
 PRELOADED = (
@@ -75,12 +75,23 @@ async def run_test(sandbox: Sandbox, tests: ProgramTests, code: str, place: int)
     test = tests.tests[place]
     match test:
         case CallTest():
-            return await _run_call(sandbox, tests, code, test, place)
+            value = await call_value(sandbox, tests, code, test, place)
+            return value if isinstance(value, TestOutcome) else _compared(value[0], test, tests)
         case StreamTest():
             return await _run_stream(sandbox, tests, test, place)
 
 
-async def _run_call(sandbox: Sandbox, tests: ProgramTests, code: str, test: CallTest, place: int) -> TestOutcome:
+async def call_value(
+    sandbox: Sandbox, tests: ProgramTests, code: str, test: CallTest, place: int
+) -> tuple[object] | TestOutcome:
+    """Call a function once.
+
+    Returns:
+        The value alone in a tuple, or the outcome where there is none.
+
+    Raises:
+        SandboxError: where the sandbox failed by no doing of the program.
+    """
     reply = f".value-{place}"
     request = {
         "source": code,
@@ -101,10 +112,9 @@ async def _run_call(sandbox: Sandbox, tests: ProgramTests, code: str, test: Call
         answer: Any = json.loads(written)
         if "value" not in answer:
             return _raised(written)
-        value: object = read_value(answer["value"])
+        return (read_value(answer["value"]),)
     except (ValueError, TypeError, RecursionError) as error:
         return TestOutcome(status="not_plain", detail=f"{type(error).__name__}: {error}"[:300])
-    return _compared(value, test, tests)
 
 
 def _raised(written: bytes) -> TestOutcome:
