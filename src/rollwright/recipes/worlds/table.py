@@ -32,6 +32,8 @@ WORLDS: Mapping[str, str] = MappingProxyType(
 """Name to `package.module:callable`; the callable's docstring begins with what the world is."""
 ADAPTED: Mapping[str, str] = MappingProxyType(
     {
+        "nemo_gym": f"{_HERE}.served:load_nemo_gym",
+        "openenv": f"{_HERE}.served:load_open_env",
         "skyrl_gym": f"{_HERE}.step_text:load",
         "textarena": f"{_HERE}.textarena:load",
         "trl": f"{_HERE}.trl_class:load",
