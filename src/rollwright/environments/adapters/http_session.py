@@ -11,7 +11,7 @@ import os
 import ssl
 import struct
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
@@ -226,6 +226,9 @@ async def _streams(address: ServerAddress) -> AsyncGenerator[tuple[asyncio.Strea
         yield reader, writer
     finally:
         writer.close()
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(1.0):
+                await writer.wait_closed()
 
 
 async def _head(reader: asyncio.StreamReader) -> tuple[int, list[tuple[str, str]]]:
