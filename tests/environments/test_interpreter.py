@@ -5,14 +5,15 @@ import json
 
 import pytest
 
+from rollwright.batches.masking import action_mask, tool_mask
 from rollwright.environments import CodeBlocks, EnvironmentSetupError, InterpreterDemonstrator
 from rollwright.environments import ToolLimits as Limits
 from rollwright.environments.interpreter import interpreter_environment
-from rollwright.recipes.worlds import null_agent
+from rollwright.recipes.worlds import arithmetic, null_agent
 from rollwright.recipes.worlds.interpreter import load
-from rollwright.record import Action, EnvironmentBrokenError, ToolRequest
+from rollwright.record import Action, EnvironmentBrokenError, Message, ToolRequest
 from rollwright.sandboxes import SandboxLimits, SandboxProfile, open_sandboxes
-from rollwright.tasks import SplitSizes, payload_of
+from rollwright.tasks import Payload, SplitSizes, make_task, payload_of
 from rollwright.verifiers import Composition
 from tests.environments.played import play, said, turn
 
@@ -70,16 +71,37 @@ def test_a_demonstration_without_code_is_right_in_the_first_level_alone(tasks):
 # ------------------------------------------------------------------------------------------------------------- programs
 
 
-@pytest.mark.row("S434")
-def test_programs_are_steps_their_results_are_masked_and_the_final_answer_is_scored(world, tasks, renderer):
-    task = tasks[0]
+def masks(trajectory):
+    """(trained, written by a tool), by token."""
+    path = trajectory.segments
+    eligible = frozenset((segment.origin, segment.policy) for segment in path if segment.origin == "demonstration")
+    return action_mask(path, eligible), tool_mask(path)
+
+
+def test_programs_are_trained_and_what_they_print_is_not(world, tasks, renderer):
     turns = [turn("python", code="x = 20\nprint(x)"), turn("python", code="x + 1"), said("answer: nothing")]
-    played = play(renderer, world.environment, task, turns)
-    assert [text.strip() for _, text in played.results] == ["20", "21"]
-    origins = [segment.origin for segment in played.trajectory.segments if segment.origin != "template"]
-    assert [o for o in origins if o in ("demonstration", "tool")] == [*["demonstration", "tool"] * 2, "demonstration"]
-    assert all(s.behavior_logprobs is None for s in played.trajectory.segments if s.origin == "tool")
+    played = play(renderer, world.environment, tasks[0], turns)
+    assert [text for _, text in played.results] == ["20", "21"]
+    trained, printed = masks(played.trajectory)
+    assert printed.sum() > 0 and trained.sum() > 0 and not (trained & printed).any()
     assert reward(world, played) == 0.0
+
+
+@pytest.mark.row("S434")
+def test_calls_of_a_calculator_are_steps_their_results_are_masked_and_the_final_answer_is_scored(renderer):
+    world = arithmetic.load()
+    payload = Payload(
+        messages=(Message(role="user", text="What is 12*34?"),),
+        answer="408",
+        info={"expression": "12*34", "slice": "hard"},
+    )
+    task = make_task(payload, source="arithmetic", revision="r", split="train")
+    right = play(renderer, world.environment, task, world.reference(task, 0))
+    trained, printed = masks(right.trajectory)
+    assert right.results == [("ok", "408")]
+    assert printed.sum() > 0 and trained.sum() > 0 and not (trained & printed).any()
+    wrong = play(renderer, world.environment, task, [*world.reference(task, 0)[:-1], said("answer: 123456")])
+    assert (reward(world, right), reward(world, wrong)) == (1.0, 0.0)
 
 
 def test_what_a_program_does_wrong_is_a_result_that_the_policy_reads(short, tasks, renderer):

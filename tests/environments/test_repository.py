@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import shutil
+import socket
 import subprocess
 
 import pytest
@@ -133,7 +135,6 @@ def test_paths_of_a_policy_break_nothing(world, tasks, renderer):
 
 
 @pytest.mark.case("F108")
-@pytest.mark.row("S411")
 def test_nothing_of_the_solution_can_be_found_from_inside(world, tasks, renderer):
     task = tasks[0]
     repository = repository_of(task)
@@ -159,6 +160,43 @@ def test_nothing_of_the_solution_can_be_found_from_inside(world, tasks, renderer
         assert expected == "" or any(part in text for part in expected.split("|")), (command, text)
     assert "Add tests" in played.results[0][1], "git is there, and shows the past alone"
     assert reward(world, played) == 0.0
+
+
+@pytest.fixture
+def listener():
+    """A server of this machine that gives the solution to whoever asks."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.row("S411")
+def test_no_leak_that_is_planted_around_the_sandbox_is_reached_from_inside(renderer, tmp_path, monkeypatch, listener):
+    secret = "the_planted_solution"
+    for name in ("test.log", "cache/pytest/lastfailed", "__pycache__/fixed.cpython-311.pyc", "future/.git/packed-refs"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(secret, encoding="utf-8")
+        (tmp_path / name).chmod(0o644)
+    monkeypatch.setenv("PLANTED", secret)
+    world = load(call_s=5.0, num_warm=0)
+    try:
+        (task,) = next(iter(world.tasks(SplitSizes(train=4, held_out=0), 0))).train
+        ask = f"import socket; print(socket.create_connection(('127.0.0.1', {listener}), 1).recv(99))"
+        commands = [
+            *(f"cat {tmp_path / name}" for name in ("test.log", "cache/pytest/lastfailed")),
+            f"cat {tmp_path}/__pycache__/*",
+            f"git --git-dir {tmp_path}/future/.git log --all",
+            f"git fetch {tmp_path}/future",
+            f"ls {tmp_path} {tmp_path.parent}",
+            f"cat /proc/{os.getpid()}/environ",
+            'test -n "$PLANTED"',
+            f'python3 -c "{ask}"',
+        ]
+        turns = [turn("shell", command=command) for command in commands]
+        played = play(renderer, world.environment, task, [*turns, said("Done.")])
+        for command, (status, text) in zip(commands, played.results, strict=True):
+            assert status == "tool_error" and secret not in text, (command, text)
+    finally:
+        world.close()
 
 
 def test_the_folder_of_git_is_whole_and_holds_the_given_states_alone(tmp_path):
