@@ -1,5 +1,7 @@
 """Environments that were written for other packages, played under our driver. Each names what it cannot carry."""
 
+from rollwright.environments.adapters.agent_bench import AgentBench, AgentTurn, BenchSession, BenchTask, SampleRewardFn
+from rollwright.environments.adapters.app_world import AppWorldApi, AppWorldGames
 from rollwright.environments.adapters.game import (
     OUTCOME,
     AdaptedEnvironment,
@@ -18,6 +20,13 @@ from rollwright.environments.adapters.trl_class import RewardFn, TrlClass
 from rollwright.environments.adapters.verifiers_package import CONVERSATION, VerifiersGames
 
 __all__ = [
+    "AgentBench",
+    "AgentTurn",
+    "BenchSession",
+    "BenchTask",
+    "SampleRewardFn",
+    "AppWorldApi",
+    "AppWorldGames",
     "CONVERSATION",
     "OUTCOME",
     "AdaptedEnvironment",
