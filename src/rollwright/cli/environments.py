@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,10 +12,9 @@ from rollwright.cli.failures import FAILED
 from rollwright.cli.machine import print_json
 from rollwright.cli.options import Json, import_from_here
 from rollwright.cli.tables import print_table
-from rollwright.recipes.worlds.arguments import read_arguments
-from rollwright.recipes.worlds.checking import CheckOrder, CheckOutcome, check_world
-from rollwright.recipes.worlds.skeleton import write_skeleton
-from rollwright.recipes.worlds.table import WORLDS, describe_world
+
+if TYPE_CHECKING:
+    from rollwright.recipes.worlds.checking import CheckOutcome
 
 __all__ = ["env_check", "env_list", "env_new"]
 
@@ -45,6 +44,8 @@ def env_list(*, json: Json = False) -> None:
     rollwright env list --json
     ```
     """
+    from rollwright.recipes.worlds.table import WORLDS, describe_world
+
     if json:
         for name in WORLDS:
             print_json({"name": name, "what": describe_world(name), "path": WORLDS[name]})
@@ -73,6 +74,10 @@ def env_check(  # noqa: PLR0913 - each parameter is an option that a person may 
     rollwright env check --all --json
     ```
     """
+    from rollwright.recipes.worlds.arguments import read_arguments
+    from rollwright.recipes.worlds.checking import CheckOrder, check_world
+    from rollwright.recipes.worlds.table import WORLDS
+
     if (name is None) != is_all:
         raise typer.BadParameter("give one MODULE:NAME, or --all")
     if is_all and arguments:
@@ -106,6 +111,8 @@ def env_new(
     rollwright env new shop --into ../my-environments
     ```
     """
+    from rollwright.recipes.worlds.skeleton import write_skeleton
+
     files = write_skeleton(name, into)
     if json:
         print_json({"name": name, "files": [str(file) for file in files]})
@@ -117,7 +124,7 @@ def env_new(
     console.print(Text(f"check it: {where}rollwright env check {name}:load"), soft_wrap=True)
 
 
-def _show(name: str, outcomes: Iterable[CheckOutcome], *, json: bool) -> int:
+def _show(name: str, outcomes: "Iterable[CheckOutcome]", *, json: bool) -> int:
     """Print each outcome as it comes.
 
     Returns:

@@ -3,10 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerBase
 
 from rollwright.record import Message, digest
 from rollwright.rendering.codec import codec_of
@@ -18,6 +17,9 @@ from rollwright.rendering.probe import NO_TOOLS, TemplateReport, probe
 from rollwright.rendering.renderer import Renderer
 from rollwright.rendering.template import Template, TemplateSource
 from rollwright.rendering.tokenizer_files import load_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 __all__ = ["load_renderer", "renderer_of"]
 
@@ -51,7 +53,7 @@ def load_renderer(
 
 
 def renderer_of(
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: "PreTrainedTokenizerBase",
     *,
     grammar: CallGrammar | None = None,
     options: Mapping[str, str | int | bool] | None = None,
@@ -88,12 +90,12 @@ class _ApplyTemplate(Protocol):
     def __call__(self, conversation: list[dict[str, object]], /, **options: object) -> str: ...
 
 
-def _own_stops(tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+def _own_stops(tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:
     eos = cast(int | None, tokenizer.eos_token_id)
     return frozenset() if eos is None else frozenset({eos})
 
 
-def _backend_of(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:
+def _backend_of(tokenizer: "PreTrainedTokenizerBase") -> Tokenizer:
     if not tokenizer.is_fast:
         raise RenderingError(
             f"{type(tokenizer).__name__} has no tokenizer.json behind it; rendering needs a fast tokenizer. Save it "
@@ -102,7 +104,7 @@ def _backend_of(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:
     return cast(Tokenizer, tokenizer.backend_tokenizer)
 
 
-def _source_of(tokenizer: PreTrainedTokenizerBase, options: Mapping[str, str | int | bool]) -> TemplateSource:
+def _source_of(tokenizer: "PreTrainedTokenizerBase", options: Mapping[str, str | int | bool]) -> TemplateSource:
     apply = cast(_ApplyTemplate, tokenizer.apply_chat_template)
 
     def render(messages: Sequence[Mapping[str, object]], tools: Sequence[Mapping[str, object]]) -> str:

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
-
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, cast
 
 from rollwright.rendering.errors import RenderingError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 __all__ = ["Vocabulary", "copy_tokenizer", "load_tokenizer", "read_vocabulary"]
 
@@ -33,12 +34,14 @@ def copy_tokenizer(origin: Path, folder: Path) -> None:
     load_tokenizer(origin).save_pretrained(str(folder))
 
 
-def load_tokenizer(origin: Path) -> PreTrainedTokenizerBase:
+def load_tokenizer(origin: Path) -> "PreTrainedTokenizerBase":
     """The tokenizer of a folder or of a `.gguf` file; nothing is downloaded, no code of the folder runs.
 
     Raises:
         RenderingError: when there is none, or none that loads as it stands.
     """
+    from transformers import AutoTokenizer  # it brings torch along, which most users of this room do without
+
     if origin.suffix == ".gguf":
         folder, options = origin.parent, {"gguf_file": origin.name}
     else:
@@ -60,7 +63,7 @@ def load_tokenizer(origin: Path) -> PreTrainedTokenizerBase:
             f"no tokenizer loads from {str(origin)!r}: {type(error).__name__}: {error}. It needs a whole "
             "tokenizer.json and tokenizer_config.json."
         ) from error
-    return cast(PreTrainedTokenizerBase, loaded)
+    return cast("PreTrainedTokenizerBase", loaded)
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:

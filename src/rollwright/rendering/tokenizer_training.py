@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
 
 from rollwright.rendering.errors import RenderingError
 
@@ -102,6 +101,8 @@ def train_tokenizer(texts: Iterable[str], spec: TokenizerSpec, folder: Path) -> 
         show_progress=False,
     )
     tokenizer.train_from_iterator(_training_texts(texts), trainer)
+    from transformers import PreTrainedTokenizerFast  # it brings torch along
+
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<|pad|>",

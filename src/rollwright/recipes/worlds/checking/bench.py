@@ -21,6 +21,8 @@ REFERENCE = "the reference"
 NULL = "the null agent"
 PROBE = "a probe of the tools"
 _PROBED_TOOLS = 12
+_PROBES = 3
+"""The third call shows whether the first two led to states that only look equal."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -74,11 +76,11 @@ class Bench:
         return transcript
 
     def _probe(self) -> tuple[DemonstratedTurn, ...]:
-        """Each tool called twice with arguments made from its schema, a call a turn."""
+        """Each tool called three times with arguments made from its schema, a call a turn."""
         calls = [
             ToolRequest(call_id="", tool=name, arguments=plausible(face.parameters))
             for name, face in list(self.tools.items())[:_PROBED_TOOLS]
-            for _ in range(2)
+            for _ in range(_PROBES)
         ]
         return tuple(DemonstratedTurn(text="", calls=(call,)) for call in calls)
 
