@@ -42,7 +42,8 @@ class MathLimits:
     start_s: float = 60.0
     """Of a process: it imports sympy."""
     memory_bytes: int = 2 * 2**30
-    num_workers: int = 1
+    num_workers: int = 2
+    """At most; one more is started only while all others are busy."""
 
     def __post_init__(self) -> None:
         """Refuse limits that no comparison could meet."""

@@ -4,6 +4,7 @@ It may die at any request: it gives itself a CPU time and a memory limit, since 
 imports nothing of ours, so that it starts alone, from its path, in an isolated interpreter.
 """
 
+import functools
 import importlib
 import json
 import os
@@ -52,23 +53,33 @@ def main() -> None:
 
 
 def _compare(library: _MathVerify, gold: str, answer: str | None) -> str:
-    right = _parsed(library, gold)
+    right = _parsed(library, _spelled(gold))
     if right is None:
         return "bad_gold"
     if answer is None:
         return "good_gold"
-    given = _parsed(library, answer)
+    if _spelled(answer) == _spelled(gold):
+        return "equal"
+    given = _parsed(library, _spelled(answer))
     if given is None:
         return "unparsable"
     return "equal" if library.verify(right, given, timeout_seconds=None) else "different"
 
 
+@functools.lru_cache(maxsize=4096)
 def _parsed(library: _MathVerify, text: str) -> list[object] | None:
-    """The expression alone: the text that math-verify gives beside it would also match as text."""
-    for pattern, spelling in _SPELLINGS:
-        text = pattern.sub(spelling, text)
+    """The expression alone: the text that math-verify gives beside it would also match as text.
+
+    Parsing takes most of the time, and all attempts at a task have one gold answer.
+    """
     found = library.parse(f"${text}$", [library.LatexExtractionConfig()], parsing_timeout=None)
     return found[:1] if found and not isinstance(found[0], str) else None
+
+
+def _spelled(text: str) -> str:
+    for pattern, spelling in _SPELLINGS:
+        text = pattern.sub(spelling, text)
+    return text
 
 
 def _reply(replies: TextIO, status: str) -> None:

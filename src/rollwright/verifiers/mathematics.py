@@ -24,7 +24,7 @@ from rollwright.verifiers.grading import (
     no_answer,
 )
 from rollwright.verifiers.math_pool import MathPool, MathStatus
-from rollwright.verifiers.numbers import NumberForm, agree, read_gold_number, read_number
+from rollwright.verifiers.numbers import Number, NumberForm, agree, read_gold_number, read_number
 
 __all__ = ["MathVerifier"]
 
@@ -96,14 +96,8 @@ class MathVerifier:
         gold = payload.answer.strip()
         reading = read_answer(submission, self.rule)
         number = read_gold_number(_plain(gold))
-        if number is None:
-            status = await self._compare(gold, None)
-            if status in ("wall_limit", "not_started"):
-                return status
-            if status != "good_gold":
-                raise GoldError(f"{gold[:80]!r} is no mathematics ({status})")
         if not reading.answer:
-            return no_answer(reading.num_answers)
+            return await self._checked(gold, number, no_answer(reading.num_answers))
         answer = _ASSIGNED.sub("", reading.answer).strip() if "=" not in gold else reading.answer.strip()
         evidence = f"{answer[:200]!r} against {gold[:200]!r}"
         given = read_number(_plain(answer), NumberForm.CLOSED)
@@ -111,13 +105,27 @@ class MathVerifier:
             tolerance = payload.number("tolerance", self.tolerance)
             return Grade(value=float(agree(number, given, tolerance)), evidence=evidence)
         if (fault := _fault(answer, gold, payload, gold_is_number=number is not None)) is not None:
-            return Grade(value=0.0, finding=UNPARSABLE, evidence=f"{evidence}: {fault}")
+            refused = Grade(value=0.0, finding=UNPARSABLE, evidence=f"{evidence}: {fault}")
+            return await self._checked(gold, number, refused)
         if _units(answer) != _units(gold):
-            return Grade(value=0.0, evidence=f"{evidence}: other units")
+            return await self._checked(gold, number, Grade(value=0.0, evidence=f"{evidence}: other units"))
         status = await self._compare(gold, answer)
+        if status == "bad_gold":
+            raise GoldError(f"{gold[:80]!r} is no mathematics")
         if status in _EXHAUSTED and await self._compare(gold, _PROBE) in _EXHAUSTED:
             raise GoldError(f"{gold[:80]!r} cannot be compared with anything ({status})")
         return _graded(status, evidence)
+
+    async def _checked(self, gold: str, number: Number | None, grade: Grade) -> Grade | MathStatus:
+        """A grade that took no comparison, where the gold answer is mathematics at all."""
+        if number is not None:
+            return grade
+        status = await self._compare(gold, None)
+        if status in ("wall_limit", "not_started"):
+            return status
+        if status != "good_gold":
+            raise GoldError(f"{gold[:80]!r} is no mathematics ({status})")
+        return grade
 
     async def _compare(self, gold: str, answer: str | None) -> MathStatus:
         return await asyncio.wrap_future(self.pool.submit(_plain(gold), None if answer is None else _plain(answer)))
