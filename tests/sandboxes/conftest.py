@@ -7,7 +7,7 @@ import pytest
 from rollwright.sandboxes import Sandboxes, SandboxLimits, SandboxProfile, open_sandboxes
 
 LIMITS = SandboxLimits(
-    wall_s=1.0,
+    wall_s=0.5,
     cpu_s=5.0,
     memory_bytes=300 * 2**20,
     total_memory_bytes=400 * 2**20,

@@ -44,7 +44,9 @@ def test_nothing_stays_for_the_next_episode(pool: Sandboxes) -> None:
     async def first(sandbox: Sandbox) -> None:
         await sandbox.python("secret = 1")
         await sandbox.write("secret.txt", b"1")
-        await sandbox.shell("echo 1 > /tmp/rollwright-test-secret" if pool.profile.isolation == "namespaces" else "true")
+        await sandbox.shell(
+            "echo 1 > /tmp/rollwright-test-secret" if pool.profile.isolation == "namespaces" else "true"
+        )
 
     async def second(sandbox: Sandbox) -> None:
         assert "NameError" in (await sandbox.python("secret")).stderr

@@ -4,6 +4,7 @@ What comes from inside is taken for hostile: its size is bounded before it is re
 """
 
 import asyncio
+import contextlib
 import socket
 import time
 
@@ -65,8 +66,13 @@ class Connection:
         except FrameError as error:
             raise ConnectionEndedError(str(error)) from error
 
+    def hang_up(self) -> None:
+        """Let both sides read the end."""
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
-        """Hang up."""
+        """Give back the descriptor."""
         self._channel.close()
 
     async def _send(self, view: memoryview, deadline: float) -> None:

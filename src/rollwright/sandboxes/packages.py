@@ -31,25 +31,26 @@ def packages_for(modules: tuple[str, ...]) -> tuple[PackageEntry, ...]:
     """
     if not modules:
         return ()
-    holders = metadata.packages_distributions()
-    names: list[str] = []
-    for module in modules:
-        top = module.partition(".")[0]
-        if top in holders:
-            names += holders[top]
-        elif not _is_standard(top):
-            raise SandboxSetupError(
-                f"preload names {module!r}, which no installed package holds; install it, or leave it out"
-            )
+    names = [name for module in modules for name in _holders(module.partition(".")[0])]
     entries: dict[str, PackageEntry] = {}
     for distribution in _with_requirements(names):
         entries |= {entry.name: entry for entry in _entries(distribution)}
     return tuple(sorted(entries.values()))
 
 
-def _is_standard(module: str) -> bool:
-
-    return module in sys.stdlib_module_names
+def _holders(module: str) -> list[str]:
+    """Distributions that hold a module; most are named for it, and only for the others are all of them read."""
+    if module in sys.stdlib_module_names:
+        return []
+    try:
+        return [metadata.distribution(module).name]
+    except metadata.PackageNotFoundError:
+        holders = metadata.packages_distributions().get(module)
+    if not holders:
+        raise SandboxSetupError(
+            f"preload names {module!r}, which no installed package holds; install it, or leave it out"
+        )
+    return holders
 
 
 def _with_requirements(names: list[str]) -> Iterator[metadata.Distribution]:

@@ -92,11 +92,14 @@ class Pool:
             if self._is_closed:
                 return
             self._is_closed = True
-            left = list(self._all.values())
+            idle = list(self._idle)
             self._idle.clear()
+            taken = [inside for inside in self._all.values() if inside not in idle]
         self._starter.close()
-        for inside in left:
+        for inside in idle:
             self._forget(inside)
+        for inside in taken:
+            inside.connection.hang_up()  # Whoever waits for an answer wakes, and gives back what is left.
 
     @asynccontextmanager
     async def _taken(self) -> AsyncGenerator[Sandbox]:
@@ -133,8 +136,7 @@ class Pool:
         try:
             answer = await inside.connection.answer(time.monotonic() + READY_S)
         except (TimeoutError, ConnectionEndedError) as error:
-            complaint = self._complaint(inside)
-            await self._end(inside)
+            complaint = await self._ended(inside)
             raise SandboxError(f"a sandbox did not start: {complaint or error}") from error
         except asyncio.CancelledError:
             await self._end(inside)
@@ -169,29 +171,29 @@ class Pool:
 
     async def _end(self, inside: Inside) -> None:
         """End a sandbox, and wait until nothing of it is left."""
+        await self._ended(inside)
+
+    async def _ended(self, inside: Inside) -> str:
+        """The same, with what its starter complained of meanwhile."""
         with contextlib.suppress(SandboxError):
             self._starter.end(inside.start.sandbox)
         deadline = time.monotonic() + GONE_S
+        complaint = b""
         try:
-            while not self._is_gone(inside):
-                await wait_readable(inside.start.gone, deadline)
+            while inside.start.sandbox in self._all:
+                try:
+                    text = os.read(inside.start.gone, COMPLAINT_BYTES)
+                except BlockingIOError:
+                    await wait_readable(inside.start.gone, deadline)
+                    continue
+                if not text:
+                    break
+                complaint = (complaint + text)[-COMPLAINT_BYTES:]
         except TimeoutError as error:
             raise SandboxError(f"a sandbox could not be ended within {GONE_S:g} s") from error
         finally:
             self._forget(inside)
-
-    def _is_gone(self, inside: Inside) -> bool:
-        if inside.start.sandbox not in self._all:
-            return True
-        try:
-            return not os.read(inside.start.gone, COMPLAINT_BYTES)
-        except BlockingIOError:
-            return False
-
-    def _complaint(self, inside: Inside) -> str:
-        with contextlib.suppress(OSError):
-            return os.read(inside.start.gone, COMPLAINT_BYTES).decode("utf-8", "replace").strip()
-        return ""
+        return complaint.decode("utf-8", "replace").strip()
 
     def _forget(self, inside: Inside) -> None:
         with self._lock:

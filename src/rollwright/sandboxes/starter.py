@@ -114,8 +114,10 @@ class Starter:
         channel, gone = descriptors
         pid = os.fork()
         if pid == 0:
-            with contextlib.suppress(BaseException):
+            try:
                 self._become(self._settings, slot, folder, (channel, gone))
+            except BaseException as error:  # noqa: BLE001 - told to who asked; this process must not go on as the starter
+                os.write(gone, f"the sandbox was not executed: {error}\n".encode())
             os._exit(127)
         os.close(channel)
         started = self._running[sandbox] = Started(pid, slot, gone)
