@@ -1,9 +1,14 @@
 """From the verifiers' configuration to a composition."""
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import assert_never, cast
 
+from rollwright.recipes.build.judges import AnyJudgeConfig, Closing, build_judge
 from rollwright.recipes.build.named import VERIFIER, make_named
+from rollwright.recipes.build.verifier_parts import AnyPartConfig, build_part
+from rollwright.recipes.config.verifier_parts import GateConfig
 from rollwright.recipes.config.world import (
     CustomVerifierConfig,
     ExactVerifierConfig,
@@ -33,25 +38,30 @@ from rollwright.verifiers import (
     numeric_verifier,
 )
 
-_OwnPart = (
-    ExactVerifierConfig | NumericVerifierConfig | MathVerifierConfig | FormatVerifierConfig | CustomVerifierConfig
+OwnPartConfig = (
+    ExactVerifierConfig
+    | NumericVerifierConfig
+    | MathVerifierConfig
+    | FormatVerifierConfig
+    | CustomVerifierConfig
+    | AnyPartConfig
+    | AnyJudgeConfig
 )
 
-__all__ = ["BuiltVerifiers", "answer_form", "build_verifiers"]
+__all__ = ["BuiltVerifiers", "Closing", "answer_form", "build_verifier", "build_verifiers"]
 
 
 class BuiltVerifiers:
     """The composition, and what must be closed after it."""
 
-    def __init__(self, composition: Composition, pools: tuple[MathPool, ...]) -> None:
+    def __init__(self, composition: Composition, stack: ExitStack) -> None:
         """Hold both."""
         self.composition = composition
-        self._pools = pools
+        self._stack = stack
 
     def close(self) -> None:
-        """End the processes of the verifiers."""
-        for pool in self._pools:
-            pool.close()
+        """End the processes of the verifiers, their sandboxes, and the engines of judges."""
+        self._stack.close()
 
 
 def build_verifiers(config: VerifierConfig, world: World | None = None) -> BuiltVerifiers:
@@ -65,14 +75,17 @@ def build_verifiers(config: VerifierConfig, world: World | None = None) -> Built
         RecipeError: for a part of a world where there is none.
     """
     rule = AnswerRule(form=config.answer_form, marker=config.answer_marker)
-    pools: list[MathPool] = []
     parts: list[Part] = []
-    for part in config.parts:
-        if isinstance(part, WorldVerifierConfig):
-            parts += _parts_of(world, part.weight)
-        else:
-            parts.append(Part(verifier=_verifier(part, rule, pools), weight=part.weight, role=_role(part)))
-    return BuiltVerifiers(Composition(parts), tuple(pools))
+    with ExitStack() as stack:
+        for part in config.parts:
+            if isinstance(part, WorldVerifierConfig):
+                parts += _parts_of(world, part.weight)
+                continue
+            closers: list[Closing] = []
+            stack.callback(_close_all, closers)
+            parts.append(Part(verifier=build_verifier(part, rule, closers), weight=part.weight, role=_role(part)))
+        composition = Composition(parts)
+        return BuiltVerifiers(composition, stack.pop_all())
 
 
 def answer_form(config: VerifierConfig) -> str:
@@ -95,22 +108,51 @@ def _parts_of(world: World | None, weight: float) -> list[Part]:
     return [replace(part, weight=part.weight * weight) for part in world.parts]
 
 
+def _close_all(closers: Sequence[Closing]) -> None:
+    for closer in closers:
+        closer.close()
+
+
 def _role(config: VerifierPartConfig) -> Role:
-    return "shaping" if isinstance(config, FormatVerifierConfig) else "outcome"
+    match config:
+        case FormatVerifierConfig():
+            return "shaping"
+        case GateConfig():
+            return config.role
+        case _:
+            return "outcome"
 
 
-def _verifier(config: _OwnPart, rule: AnswerRule, pools: list[MathPool]) -> Verifier:
+def build_verifier(config: OwnPartConfig, rule: AnswerRule, closers: list[Closing]) -> Verifier:
+    """The verifier of one part that is not of a world.
+
+    Args:
+        config: of the part.
+        rule: where answers stand.
+        closers: gets what must be closed after the verifier.
+    """
+    match config:
+        case ExactVerifierConfig() | NumericVerifierConfig() | FormatVerifierConfig():
+            return _simple(config, rule)
+        case MathVerifierConfig():
+            pool = MathPool(MathLimits(cpu_s=config.timeout_s))
+            closers.append(pool)
+            return MathVerifier(rule=rule, pool=pool)
+        case CustomVerifierConfig():
+            return ThreadedVerifier(cast("Verifier", make_named(config.path, {}, needs=VERIFIER)))
+        case _:
+            if isinstance(config, AnyJudgeConfig):
+                return build_judge(config, rule, closers)
+            return build_part(config, rule, closers)
+
+
+def _simple(config: ExactVerifierConfig | NumericVerifierConfig | FormatVerifierConfig, rule: AnswerRule) -> Verifier:
     match config:
         case ExactVerifierConfig():
             return exact_verifier(rule)
         case NumericVerifierConfig():
             return numeric_verifier(rule, NumericRule(tolerance=config.tolerance, words=(UNDEFINED,)))
-        case MathVerifierConfig():
-            pools.append(MathPool(MathLimits(cpu_s=config.timeout_s)))
-            return MathVerifier(rule=rule, pool=pools[-1])
         case FormatVerifierConfig():
             return format_verifier(rule)
-        case CustomVerifierConfig():
-            return ThreadedVerifier(cast("Verifier", make_named(config.path, {}, needs=VERIFIER)))
         case _:
             assert_never(config)

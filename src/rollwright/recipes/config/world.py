@@ -4,7 +4,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rollwright.recipes.config.judges import (
+    EquivalenceJudgeConfig,
+    GradeJudgeConfig,
+    PairwiseJudgeConfig,
+    RewardModelConfig,
+    RubricJudgeConfig,
+)
 from rollwright.recipes.config.strict import StrictConfig
+from rollwright.recipes.config.verifier_parts import MoreVerifierConfig, WeightedPart
 
 __all__ = [
     "CustomEnvironmentConfig",
@@ -13,6 +21,7 @@ __all__ = [
     "ExactVerifierConfig",
     "FormatVerifierConfig",
     "MathVerifierConfig",
+    "McpEnvironmentConfig",
     "NumericVerifierConfig",
     "ToolEnvironmentConfig",
     "VerifierConfig",
@@ -32,8 +41,31 @@ class ToolEnvironmentConfig(StrictConfig):
     """Empty: no system turn, unless the model's template adds one."""
     max_calls: int = Field(default=4, ge=0, le=1_000_000)
     max_result_characters: int = Field(default=200, ge=16, le=10_000_000)
+    call_timeout_s: float = Field(default=10.0, gt=0, le=100_000)
+    """Of one call; then status `timeout`."""
     tool_share: float = Field(default=0.4, ge=0, le=1)
     """Share of demonstrations that call the tool; the others answer directly."""
+
+
+class McpEnvironmentConfig(StrictConfig):
+    """Several turns with the tools of a server that speaks the Model Context Protocol (the extra `mcp`)."""
+
+    kind: Literal["mcp"] = "mcp"
+    command: tuple[str, ...] = ()
+    """Starts a server that speaks over its standard streams; or else `url`."""
+    url: str = ""
+    """Of a server that listens (streamable HTTP)."""
+    connection: Literal["episode", "shared"] = "episode"
+    """One for each episode, or one for all: for tools that keep no state."""
+    tools: tuple[str, ...] = ()
+    """Names of those that are offered to the policy; empty: all."""
+    system_prompt: str = ""
+    max_calls: int = Field(default=4, ge=0, le=1_000_000)
+    max_result_characters: int = Field(default=200, ge=16, le=10_000_000)
+    call_timeout_s: float = Field(default=10.0, gt=0, le=100_000)
+    """Of one call; then status `timeout`."""
+    demonstrate: str = ""
+    """`package.module:function` of (task, seed) that gives the turns of a demonstration; empty: there are none."""
 
 
 class CustomEnvironmentConfig(StrictConfig):
@@ -55,22 +87,18 @@ class WorldEnvironmentConfig(StrictConfig):
 
 
 EnvironmentConfig = Annotated[
-    ToolEnvironmentConfig | WorldEnvironmentConfig | CustomEnvironmentConfig, Field(discriminator="kind")
+    ToolEnvironmentConfig | McpEnvironmentConfig | WorldEnvironmentConfig | CustomEnvironmentConfig,
+    Field(discriminator="kind"),
 ]
 
 
-class _Weighted(StrictConfig):
-    weight: float = 1.0
-    """Of this part in the reward; the raw value is kept beside it."""
-
-
-class ExactVerifierConfig(_Weighted):
+class ExactVerifierConfig(WeightedPart):
     """The answer's text equals the gold text."""
 
     kind: Literal["exact"] = "exact"
 
 
-class NumericVerifierConfig(_Weighted):
+class NumericVerifierConfig(WeightedPart):
     """The answer is the same number as the gold one."""
 
     kind: Literal["numeric"] = "numeric"
@@ -78,21 +106,21 @@ class NumericVerifierConfig(_Weighted):
     """Relative; 0 compares exactly."""
 
 
-class MathVerifierConfig(_Weighted):
+class MathVerifierConfig(WeightedPart):
     """The answer is mathematically equal to the gold one (math-verify, in processes that can be killed)."""
 
     kind: Literal["math"] = "math"
     timeout_s: float = Field(default=5.0, gt=0, le=100_000)
 
 
-class FormatVerifierConfig(_Weighted):
+class FormatVerifierConfig(WeightedPart):
     """The last turn has exactly one answer in the asked form."""
 
     kind: Literal["format"] = "format"
     weight: float = 0.0
 
 
-class CustomVerifierConfig(_Weighted):
+class CustomVerifierConfig(WeightedPart):
     """A verifier from outside the project."""
 
     kind: Literal["custom"] = "custom"
@@ -100,7 +128,7 @@ class CustomVerifierConfig(_Weighted):
     """`package.module:callable`, which returns a `record.Verifier`."""
 
 
-class WorldVerifierConfig(_Weighted):
+class WorldVerifierConfig(WeightedPart):
     """All verifiers of the environment's world, with their own weights and roles, times this weight."""
 
     kind: Literal["world"] = "world"
@@ -111,6 +139,12 @@ VerifierPartConfig = Annotated[
     | NumericVerifierConfig
     | MathVerifierConfig
     | FormatVerifierConfig
+    | MoreVerifierConfig
+    | GradeJudgeConfig
+    | EquivalenceJudgeConfig
+    | RubricJudgeConfig
+    | PairwiseJudgeConfig
+    | RewardModelConfig
     | WorldVerifierConfig
     | CustomVerifierConfig,
     Field(discriminator="kind"),
