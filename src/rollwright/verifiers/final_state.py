@@ -1,4 +1,4 @@
-"""The state that an episode leaves equals the wanted one, whatever the path (M: reward 1 only on equality)."""
+"""The state that an episode leaves equals the wanted one, whatever the path: 1 only on equality."""
 
 import json
 from collections.abc import Mapping, Sequence
