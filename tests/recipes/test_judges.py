@@ -63,9 +63,9 @@ def folder(tmp_path_factory) -> Path:
         num_attention_heads=2,
         num_key_value_heads=1,
         max_position_embeddings=256,
-        num_labels=1,
         pad_token_id=None,
     )
+    config.num_labels = 1
     LlamaForSequenceClassification(config).save_pretrained(path)
     return path
 

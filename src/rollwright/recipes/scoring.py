@@ -16,15 +16,16 @@ from typing import cast
 
 from rollwright.evidence import CommitRows, Event, RunFolder, StoredRun, query
 from rollwright.recipes.build.named import VERIFIER, make_named
+from rollwright.recipes.build.named_verifiers import named_verifier
 from rollwright.recipes.build.world import build_world
-from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.resolve import resolve_text
 from rollwright.record import GradingError, RewardComponent, ScoredTrajectory, Verdict, Verifier, canonical_json
 from rollwright.record.codec import ScoredVerdict
 from rollwright.rendering import Renderer, load_renderer
 from rollwright.rollout import submission_of
 from rollwright.statistics import Interval, wilson_interval
-from rollwright.verifiers import Composition, Part, Score, ThreadedVerifier
+from rollwright.verifiers import AnswerRule, Composition, Part, Score, ThreadedVerifier
 from rollwright.verifiers.scales import ComponentScale, ComponentValue, component_scales
 
 __all__ = ["OF_THE_RECIPE", "REWARD", "Change", "Rescored", "ScoreOrder", "ScoreResult", "score_run", "scales_of_run"]
@@ -123,7 +124,7 @@ def score_run(order: ScoreOrder) -> ScoreResult:
         folder = None if order.out is not None else stack.enter_context(RunFolder.open(order.run, "write"))
         stored = StoredRun(order.run)
         recipe = resolve_text(stored.folder.recipe_toml, origin=f"run {order.run.name}").recipe
-        scorers = [_scorer(name, order, stack) for name in dict.fromkeys(order.verifiers)]
+        scorers = [_scorer(name, recipe, stack) for name in dict.fromkeys(order.verifiers)]
         said, values, num = asyncio.run(_score_all(stored, scorers, order))
         scoring = None
         if folder is not None:
@@ -178,16 +179,16 @@ class _Scorer:
             )
 
 
-def _scorer(name: str, order: ScoreOrder, stack: ExitStack) -> _Scorer:
+def _scorer(name: str, recipe: RecipeConfig, stack: ExitStack) -> _Scorer:
+    asked = recipe.verifier
     if name == OF_THE_RECIPE:
-        folder = RunFolder.open(order.run)
-        world = build_world(resolve_text(folder.recipe_toml, origin=f"run {order.run.name}").recipe)
+        world = build_world(recipe)
         stack.callback(world.close)
         return _Scorer(composition=world.verifiers.composition, says_reward=True)
     if ":" not in name:
-        raise RecipeError(
-            f"no verifier {name!r}; write {OF_THE_RECIPE!r} for those of the run's recipe, or package.module:callable."
-        )
+        named = named_verifier(name, rule=AnswerRule(form=asked.answer_form, marker=asked.answer_marker))
+        stack.callback(named.close)
+        return _Scorer(composition=Composition([Part(verifier=named.verifier)]), says_reward=False)
     verifier = ThreadedVerifier(cast("Verifier", make_named(name, {}, needs=VERIFIER)))
     return _Scorer(composition=Composition([Part(verifier=verifier)]), says_reward=False)
 
