@@ -20,6 +20,8 @@ from rollwright.environments.interpreter import (
     interpreter_environment,
 )
 from rollwright.environments.limits import LimitedEnvironment
+from rollwright.environments.mcp_environment import McpEnvironment, McpSettings
+from rollwright.environments.mcp_tools import McpConnections, McpServer, McpTool
 from rollwright.environments.network import NetworkGame, defended
 from rollwright.environments.passages import PassageIndex, open_index, passages_text, search_tool
 from rollwright.environments.repair import RepairGame
@@ -109,6 +111,11 @@ __all__ = [
     "LimitedEnvironment",
     "MakeGameFn",
     "NetworkGame",
+    "McpConnections",
+    "McpEnvironment",
+    "McpServer",
+    "McpSettings",
+    "McpTool",
     "PassageIndex",
     "RepairGame",
     "ResetStepEnvironment",

@@ -135,6 +135,9 @@ def limits_of(recipe: RecipeConfig) -> Limits:
         turn_tokens=rollout.max_turn_tokens,
         episode_tokens=rollout.max_episode_tokens,
         context_tokens=recipe.engine.max_context_tokens,
+        calls=rollout.max_calls,
+        call_s=rollout.call_s,
+        call_order=rollout.call_order,
         wall_clock_s=rollout.wall_clock_s,
         clock="failure" if recipe.engine.mode == "deterministic" else "limit",
     )

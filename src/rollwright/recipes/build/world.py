@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from rollwright.environments import McpEnvironment
 from rollwright.evaluation import EvaluationProtocol
 from rollwright.recipes.build.environment import build_environment
 from rollwright.recipes.build.tasks import build_mixture
@@ -46,6 +47,8 @@ class BuiltWorld:
     def close(self) -> None:
         """End the processes of verifiers and sandboxes."""
         self.verifiers.close()
+        if isinstance(self.environment, McpEnvironment):
+            self.environment.close()
         if self.world is not None:
             self.world.close()
 
@@ -61,6 +64,8 @@ def build_world(recipe: RecipeConfig) -> BuiltWorld:
                 environment = world.environment
             case _:
                 environment = build_environment(recipe.environment, answer_form=answer_form(recipe.verifier))
+                if isinstance(environment, McpEnvironment):
+                    stack.callback(environment.close)
         mixture = build_mixture(recipe.tasks, seed=recipe.run.seed, world=world)
         _refuse_other_sources(recipe, mixture)
         verifiers = build_verifiers(recipe.verifier, world)

@@ -36,6 +36,12 @@ class RolloutConfig(StrictConfig):
     max_turn_tokens: int = Field(default=64, ge=1, le=100_000_000)
     max_episode_tokens: int = Field(default=256, ge=1, le=100_000_000)
     """Tokens that the policy may sample in one episode."""
+    max_calls: int = Field(default=64, ge=0, le=1_000_000)
+    """Tool calls of one episode; later ones are answered with status `limit`. An environment may allow fewer."""
+    call_s: float = Field(default=60.0, gt=0, le=10_000_000)
+    """One tool call. In the deterministic mode a call that takes longer is an infrastructure failure."""
+    call_order: Literal["sequential", "parallel"] = "sequential"
+    """How the calls of one turn run; their results are in the order of asking in either case."""
     wall_clock_s: float = Field(default=600.0, gt=0, le=10_000_000)
     """A guard against what hangs; in the deterministic mode it is an infrastructure failure."""
     max_attempts: int = Field(default=3, ge=1, le=1000)
