@@ -2,5 +2,20 @@
 
 from rollwright.evaluation.evaluate import Evaluation, EvaluationAttempt, evaluate
 from rollwright.evaluation.protocol import EvaluationProtocol
+from rollwright.evaluation.published_protocols import (
+    PUBLISHED_PROTOCOLS,
+    ProtocolScore,
+    PublishedProtocol,
+    score_protocol,
+)
 
-__all__ = ["Evaluation", "EvaluationAttempt", "EvaluationProtocol", "evaluate"]
+__all__ = [
+    "PUBLISHED_PROTOCOLS",
+    "Evaluation",
+    "EvaluationAttempt",
+    "EvaluationProtocol",
+    "ProtocolScore",
+    "PublishedProtocol",
+    "evaluate",
+    "score_protocol",
+]
