@@ -7,7 +7,7 @@ comes; what it merely repeats of an earlier turn is left out, since the context 
 import importlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Protocol, cast
@@ -63,6 +63,8 @@ class TextArena:
     opponent: OpponentFn | None = None
     threads: ToolThreads
     package: _Arena
+    spoken: tuple[str, ...] = ()
+    """What one game began with."""
 
     def open(self, task: Task, seed: int) -> AbstractAsyncContextManager[Game]:
         """Make and reset a game."""
@@ -184,12 +186,10 @@ def text_arena(game: str, *, num_players: int = 1, seat: int = 0, opponent: Oppo
     try:
         table = _Table(arena=arena, seed=0, chance=0)
         table.lay()
-        table.move(None)
-    except EnvironmentSetupError:
-        raise
+        begun = table.move(None)
     except (Exception, SyntaxError) as error:  # noqa: BLE001 - someone else's code may raise anything
         raise EnvironmentSetupError(f"textarena's {game!r} cannot be played here: {brief(error)}") from error
-    return arena
+    return replace(arena, spoken=tuple(message.text for message in begun.messages))
 
 
 def _refuse(game: str) -> None:

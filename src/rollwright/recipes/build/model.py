@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from rollwright.environments import DemonstratingEnvironment
+from rollwright.environments import DemonstratedTurn, DemonstratingEnvironment, EnvironmentSetupError
 from rollwright.recipes.config.model import FreshModelConfig, LocalModelConfig, ModelConfig, PackagedModelConfig
 from rollwright.recipes.errors import RecipeError
 from rollwright.record import Environment, Task, seed_of
@@ -122,7 +122,15 @@ def _texts(source: ModelSource, count: int) -> Iterator[str]:
         task = source.tasks[number % len(source.tasks)]
         for message in payload_of(task).messages:
             yield message.text
-        for turn in environment.demonstrate(task, seed_of(source.seed, "tokenizer", number)):
+        for turn in _shown(environment, task, seed_of(source.seed, "tokenizer", number)):
             yield turn.text
             for call in turn.calls:
                 yield f'<tool_call>{{"name": "{call.tool}", "arguments": {call.arguments}}}</tool_call>'
+
+
+def _shown(environment: DemonstratingEnvironment, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
+    """The turns of a demonstration, none where there is nothing to show: a tokenizer can do with the questions."""
+    try:
+        return environment.demonstrate(task, seed)
+    except EnvironmentSetupError:
+        return ()

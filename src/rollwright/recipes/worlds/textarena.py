@@ -59,4 +59,5 @@ def load(  # noqa: PLR0913 - the arguments of a recipe, by name
         tasks=tasks,
         parts=(Part(verifier=reported_verifier()),),
         reference=demonstrate,
+        spoken=arena.spoken,
     )
