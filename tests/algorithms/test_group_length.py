@@ -33,6 +33,7 @@ def shaped_by(inputs, **settings):
     return seen[0].tolist()
 
 
+@pytest.mark.row("S373")
 def test_shortness_matches_the_worked_numbers():
     fixture = method_fixture("M88.a")
     inputs = replace(credit_inputs(fixture.input["R"]), values={"thinking_tokens": tokens(*fixture.input["think_len"])})
@@ -43,6 +44,7 @@ def test_shortness_matches_the_worked_numbers():
     assert found == pytest.approx(fixture.expect["R_out"])
 
 
+@pytest.mark.row("S373")
 def test_groups_do_not_meet_and_the_shift_is_centred_in_each():
     inputs = credit_inputs([1, 1, 0, 1, 0], groups=[0, 0, 1, 1, 1])
     found = centered_shortness(tokens(10, 30, 500, 100, 300), inputs)

@@ -78,11 +78,14 @@ def train(  # noqa: PLR0913 - each parameter is an option that a person may give
         refuse_untrainable(resolved.recipe)
         return
     from rollwright.cli.results import show_result
+    from rollwright.cli.scoring import show_scales
     from rollwright.recipes.runs import TrainOrder, train_run
+    from rollwright.recipes.scoring import scales_of_run
 
     with _closing(screen):
         order = TrainOrder(resolved=resolved, run_dir=run_dir, source=from_run, is_rollouts_only=rollouts_only)
         result = train_run(order, screen)
+    show_scales(scales_of_run(Path(result.run_dir)), screen)
     show_result(result, screen)
 
 
@@ -113,11 +116,14 @@ def resume(
     if not accept_changes:
         refuse_changed_defaults(run)
     from rollwright.cli.results import show_result
+    from rollwright.cli.scoring import show_scales
     from rollwright.recipes.runs import resume_run
+    from rollwright.recipes.scoring import scales_of_run
 
     screen = open_screen(json)
     with _closing(screen):
         result = resume_run(run, screen)
+    show_scales(scales_of_run(Path(result.run_dir)), screen)
     show_result(result, screen)
 
 

@@ -39,7 +39,7 @@ _SCORED = """SELECT group_id, list(trajectory_id ORDER BY slot, attempt) FROM tr
   WHERE trajectory_id IN (SELECT trajectory_id FROM verdicts WHERE scoring = 0 AND scope IN ('trajectory', 'group'))
   GROUP BY group_id ORDER BY group_id"""
 _COMPONENTS = """SELECT task_source, part.name, part.value, part.weight
-  FROM (SELECT task_source, unnest(reward_components) AS part FROM trajectories)"""
+  FROM (SELECT task_source, unnest(reward_components) AS part FROM trajectories WHERE purpose = 'train')"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
