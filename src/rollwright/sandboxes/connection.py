@@ -5,10 +5,11 @@ What comes from inside is taken for hostile: its size is bounded before it is re
 
 import asyncio
 import contextlib
+import json
 import socket
 import time
 
-from rollwright.sandboxes.inside.frames import LENGTHS, FrameError, Header, lengths_of, opened, packed
+from rollwright.sandboxes.inside.frames import LENGTHS, FrameError, Header, lengths_of, request
 
 __all__ = ["Answer", "ConnectionEndedError", "Connection", "wait_readable"]
 
@@ -54,14 +55,14 @@ class Connection:
             TimeoutError: If there is no answer in time.
         """
         deadline = time.monotonic() + timeout_s
-        await self._send(memoryview(packed(header, *blobs)), deadline)
+        await self._send(memoryview(request(header, *blobs)), deadline)
         return await self.answer(deadline)
 
     async def answer(self, deadline: float) -> Answer:
         """Take the next answer."""
         try:
             num_header, num_blob = lengths_of(await self._exactly(LENGTHS.size, deadline))
-            header = opened(await self._exactly(num_header, deadline))
+            header = answer_header(await self._exactly(num_header, deadline))
             return Answer(header, await self._exactly(num_blob, deadline))
         except FrameError as error:
             raise ConnectionEndedError(str(error)) from error
@@ -98,6 +99,17 @@ class Connection:
                 raise ConnectionEndedError("the sandbox hung up")
             data += piece
         return bytes(data)
+
+
+def answer_header(head: bytes) -> Header:
+    """The header of an answer, refused where it is not an object."""
+    try:
+        header = json.loads(head)
+    except (ValueError, RecursionError) as error:
+        raise FrameError("a frame's header is not JSON") from error
+    if not isinstance(header, dict):
+        raise FrameError("a frame's header is not an object")
+    return {str(name): value for name, value in header.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
 async def wait_readable(descriptor: int, deadline: float) -> None:

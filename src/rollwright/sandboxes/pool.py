@@ -20,7 +20,7 @@ from rollwright.sandboxes.connection import Connection, ConnectionEndedError, wa
 from rollwright.sandboxes.episode_sandbox import EpisodeSandbox, Inside
 from rollwright.sandboxes.errors import SandboxError
 from rollwright.sandboxes.gate import Gate
-from rollwright.sandboxes.inside.frames import Header, packed
+from rollwright.sandboxes.inside.frames import Header, request
 from rollwright.sandboxes.sandbox import Sandbox, SandboxProfile
 from rollwright.sandboxes.starting import StarterProcess
 
@@ -162,11 +162,11 @@ class Pool:
         inside = Inside(start, Connection(start.channel), slot, folder)
         with self._lock:
             self._all[start.sandbox] = inside
-        request: Header = dict(self._recipe.request)
+        settings: Header = dict(self._recipe.request)
         if folder:
-            request.update(work=folder, disks=[])
+            settings.update(work=folder, disks=[])
         with contextlib.suppress(ConnectionEndedError):  # Whoever waits for it to be ready is told why it is not.
-            inside.connection.put(self._recipe.payload + packed(request, self._recipe.filtering))
+            inside.connection.put(self._recipe.payload + request(settings, self._recipe.filtering))
         return inside
 
     async def _end(self, inside: Inside) -> None:

@@ -5,5 +5,5 @@ Nothing here may import from outside this folder: none of it is there. The order
 
 __all__ = ["SOURCES"]
 
-SOURCES = ("frames", "outputs", "processes", "filing", "running", "watching", "calls", "server")
+SOURCES = ("plain", "frames", "outputs", "processes", "filing", "running", "watching", "calls", "server")
 """Modules of this folder, each after those that it imports."""

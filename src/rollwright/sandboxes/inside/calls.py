@@ -2,11 +2,10 @@
 
 import os
 import select
-import signal
-from collections.abc import Callable
-from contextlib import suppress
+from _collections_abc import Callable
 
 from rollwright.sandboxes.inside.outputs import Feed, Kept
+from rollwright.sandboxes.inside.plain import SIGCONT, SIGXCPU, suppress
 from rollwright.sandboxes.inside.processes import Processes
 from rollwright.sandboxes.inside.running import CELL, DONE, OUT_OF_MEMORY, REAP, Child
 from rollwright.sandboxes.inside.watching import Limits, Outcome, Watch
@@ -82,7 +81,7 @@ class Calls:
         watch = Watch(self._processes, self._limits, wall_s, self._session_pid)
         session = self._session = self._session or self._opened(become)
         _drain_report(session.report)
-        os.kill(session.pid, signal.SIGCONT)
+        os.kill(session.pid, SIGCONT)
         end = self._followed(session, watch, kept, Feed(os.dup(session.commands), CELL.pack(b"C", len(code)) + code))
         if end is None:
             report = _drain_report(session.report)[: DONE.size]
@@ -120,7 +119,7 @@ class Calls:
         """Let the session take in its own dead; one that does not is ended by the next call that finds it so."""
         with suppress(OSError):
             _drain_report(session.report)
-            os.kill(session.pid, signal.SIGCONT)
+            os.kill(session.pid, SIGCONT)
             os.write(session.commands, CELL.pack(REAP, 0))
             select.select([session.report], [], [], REAP_S)
             _drain_report(session.report)
@@ -221,7 +220,7 @@ def _outcome(call: Call, end: str) -> Outcome:
     if end != "ended":
         return Outcome(end, None)
     exit_code = os.waitstatus_to_exitcode(os.waitpid(call.pid, 0)[1])
-    if exit_code == -signal.SIGXCPU:
+    if exit_code == -SIGXCPU:
         return Outcome("cpu_limit", None)
     if exit_code == 1 and _drain_report(call.report).startswith(OUT_OF_MEMORY):
         return Outcome("memory_limit", exit_code)

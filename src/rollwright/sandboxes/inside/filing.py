@@ -2,8 +2,9 @@
 
 import os
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from _collections_abc import Callable
+
+from rollwright.sandboxes.inside.plain import suppress
 
 __all__ = ["FilingError", "listed", "read_file", "write_file"]
 

@@ -1,9 +1,10 @@
-"""What crosses the wall: a length, a header of plain JSON, a blob of bytes. Nothing that could run."""
+"""What crosses the wall: lengths, a header of plain values, a blob of bytes. What comes out of it is JSON."""
 
-import json
+import marshal
 import struct
+from _json import encode_basestring_ascii
 
-__all__ = ["LENGTHS", "MAX_BLOB_BYTES", "MAX_HEADER_BYTES", "FrameError", "Header", "lengths_of", "opened", "packed"]
+__all__ = ["LENGTHS", "FrameError", "Header", "answer_head", "lengths_of", "packed", "request", "request_header"]
 
 Header = dict[str, object]
 LENGTHS = struct.Struct("!II")
@@ -15,10 +16,25 @@ class FrameError(ValueError):
     """Bytes that are no frame; whoever sent them is not talked to any more."""
 
 
-def packed(header: Header, *blobs: bytes) -> bytes:
-    """A frame of the header and the blobs one after the other; where they part is the header's to say."""
-    head = json.dumps(header, separators=(",", ":")).encode()
+def packed(head: bytes, *blobs: bytes) -> bytes:
+    """A frame of a header and blobs one after the other; where they part is the header's to say."""
     return b"".join((LENGTHS.pack(len(head), sum(map(len, blobs))), head, *blobs))
+
+
+def request(header: Header, *blobs: bytes) -> bytes:
+    """A frame on its way in, in the interpreter's own form, which is quick to read: it comes from the trusted side."""
+    return packed(marshal.dumps(header), *blobs)
+
+
+def request_header(head: bytes) -> Header:
+    """The header of a request; nothing that came from inside is ever read so."""
+    return marshal.loads(head)
+
+
+def answer_head(header: Header) -> bytes:
+    """A header on its way out, as JSON."""
+    members = ",".join(f"{encode_basestring_ascii(name)}:{_json_of(value)}" for name, value in header.items())
+    return f"{{{members}}}".encode("ascii")
 
 
 def lengths_of(prefix: bytes) -> tuple[int, int]:
@@ -29,12 +45,11 @@ def lengths_of(prefix: bytes) -> tuple[int, int]:
     return num_header, num_blob
 
 
-def opened(head: bytes) -> Header:
-    """The header, refused where it is not an object."""
-    try:
-        header = json.loads(head)
-    except (ValueError, RecursionError) as error:
-        raise FrameError("a frame's header is not JSON") from error
-    if not isinstance(header, dict):
-        raise FrameError("a frame's header is not an object")
-    return {str(name): value for name, value in header.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+def _json_of(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", False: "false", True: "true"}[value]
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(_json_of, value))}]"  # pyright: ignore[reportUnknownArgumentType]
+    return encode_basestring_ascii(str(value))

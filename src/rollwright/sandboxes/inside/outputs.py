@@ -2,7 +2,8 @@
 
 import os
 import select
-from contextlib import suppress
+
+from rollwright.sandboxes.inside.plain import suppress
 
 __all__ = ["Feed", "Kept"]
 

@@ -2,9 +2,9 @@
 
 import os
 import resource
-import signal
 import time
-from contextlib import suppress
+
+from rollwright.sandboxes.inside.plain import SIGKILL, SIGSTOP, suppress
 
 __all__ = ["Processes", "Usage"]
 
@@ -85,7 +85,7 @@ class Processes:
         """Stop them all, so that none can start another; who they are."""
         if self.is_alone:
             with suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGSTOP)
+                os.kill(-1, SIGSTOP)
             return self.others()
         seen: set[int] = set()
         while True:
@@ -93,20 +93,20 @@ class Processes:
             if found <= seen:
                 return sorted(found)
             for pid in found - seen:
-                _signal(pid, signal.SIGSTOP)
+                _signal(pid, SIGSTOP)
             seen = found
 
     def end(self, keep: int | None) -> None:
         """Kill and reap all but one, which stays stopped."""
         if self.is_alone and keep is None:
             with suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)
+                os.kill(-1, SIGKILL)
         deadline = time.monotonic() + END_S
         pause_s = 0.0001
         while True:
             left = [pid for pid in self.freeze() if pid != keep]
             for pid in left:
-                _signal(pid, signal.SIGKILL)
+                _signal(pid, SIGKILL)
             self.reap({keep} if keep else set())
             left = [pid for pid in left if not _is_gone(pid, keep)]
             if not left or time.monotonic() > deadline:

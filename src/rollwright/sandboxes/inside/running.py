@@ -4,20 +4,16 @@ Everything here shares a process with code that nobody trusts. What it reports i
 server believes none of it beyond that.
 """
 
-import ast
+import _ast
 import atexit
 import builtins
 import io
-import linecache
 import os
 import resource
-import signal
 import struct
 import sys
-import traceback
 import types
-from collections.abc import Callable, Iterator
-from typing import TextIO
+from _collections_abc import Callable, Iterator
 
 __all__ = ["CELL", "DONE", "OUT_OF_MEMORY", "REAP", "Child", "become_command", "become_program", "become_session"]
 
@@ -26,6 +22,8 @@ DONE = struct.Struct("!ci")
 REAP = b"R"
 OUT_OF_MEMORY = b"M"
 OPEN_FILES = 256
+SOURCES: dict[str, str] = {}
+"""Of what this process ran, by the name that tracebacks give it."""
 
 
 class Child:
@@ -53,8 +51,6 @@ class Child:
 
 def become_command(child: Child, argv: list[str]) -> int:
     """Be another program; returns only where that fails."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
     try:
         os.execve(argv[0], argv, child.environment)
     except (OSError, ValueError) as error:
@@ -121,18 +117,18 @@ def _fresh_main() -> types.ModuleType:
     return main
 
 
-def _restore(streams: tuple[TextIO, TextIO, TextIO], copies: list[int]) -> None:
+def _restore(streams: tuple[object, object, object], copies: list[int]) -> None:
     """Give the next cell its streams, whatever the last one made of them."""
     for place, copy in enumerate(copies):
         os.dup2(copy, place)
-    opened: list[TextIO] = []
+    opened: list[object] = []
     for place, stream in enumerate(streams):
-        if not stream.closed:
+        if isinstance(stream, io.TextIOWrapper) and not stream.closed:
             opened.append(stream)
             continue
-        raw = open(place, "rb" if place == 0 else "wb", buffering=0 if place else -1, closefd=False)  # noqa: SIM115 - lives as long as the session
-        opened.append(io.TextIOWrapper(raw, "utf-8", "surrogateescape", write_through=place > 0))
-    sys.stdin, sys.stdout, sys.stderr = opened
+        opened.append(open(place, "w" if place else "r", encoding="utf-8", errors="surrogateescape", closefd=False))
+    for name, stream in zip(("stdin", "stdout", "stderr"), opened, strict=True):
+        setattr(sys, name, stream)
 
 
 def _run(action: Callable[[], None]) -> tuple[int, bool]:
@@ -157,16 +153,17 @@ def _execute(code: str, name: str, names: dict[str, object]) -> None:
 
 def _execute_cell(code: str, name: str, names: dict[str, object]) -> None:
     _remember(code, name)
-    tree = ast.parse(code, name)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    tree = compile(code, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+    assert isinstance(tree, _ast.Module)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], _ast.Expr) else None
     exec(compile(tree, name, "exec", dont_inherit=True), names)
-    if isinstance(last, ast.Expr):
-        sys.displayhook(eval(compile(ast.Expression(last.value), name, "eval", dont_inherit=True), names))
+    if isinstance(last, _ast.Expr):
+        sys.displayhook(eval(compile(_ast.Expression(last.value), name, "eval", dont_inherit=True), names))
 
 
 def _remember(code: str, name: str) -> None:
     """Let tracebacks show lines of it."""
-    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+    SOURCES[name] = code
 
 
 def _exit_code(error: SystemExit) -> int:
@@ -187,6 +184,12 @@ def _show(error: BaseException) -> None:
         while shown and shown.tb_frame.f_code.co_filename == __file__:
             shown = shown.tb_next
         _flush()
+        # Imported where an error is shown: they take longer than most programs.
+        import linecache
+        import traceback
+
+        for name, code in SOURCES.items():
+            linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
         _write_error("".join(traceback.format_exception(type(error), error, shown)))
     except BaseException:  # noqa: BLE001 - no memory is left to say it well
         os.write(2, b"MemoryError\n" if isinstance(error, MemoryError) else b"an error that cannot be shown\n")

@@ -11,12 +11,11 @@ import fcntl
 import gc
 import os
 import sys
-import traceback
-from collections.abc import Callable
+from _collections_abc import Callable
 
 from rollwright.sandboxes.inside import filing
 from rollwright.sandboxes.inside.calls import CHANNEL, Calls
-from rollwright.sandboxes.inside.frames import LENGTHS, Header, lengths_of, opened, packed
+from rollwright.sandboxes.inside.frames import LENGTHS, Header, answer_head, lengths_of, packed, request_header
 from rollwright.sandboxes.inside.outputs import Kept
 from rollwright.sandboxes.inside.processes import Processes
 from rollwright.sandboxes.inside.running import Child, become_command, become_program, become_session
@@ -37,11 +36,11 @@ class Channel:
     def receive(self) -> tuple[Header, bytes]:
         """The next request; the end of the process where nobody asks any more."""
         num_header, num_blob = lengths_of(self._exactly(LENGTHS.size))
-        return opened(self._exactly(num_header)), self._exactly(num_blob)
+        return request_header(self._exactly(num_header)), self._exactly(num_blob)
 
     def send(self, header: Header, *blobs: bytes) -> None:
         """An answer."""
-        view = memoryview(packed(header, *blobs))
+        view = memoryview(packed(answer_head(header), *blobs))
         while view:
             view = view[os.write(CHANNEL, view) :]
 
@@ -150,7 +149,6 @@ def serve() -> None:
     for place in (0, 1, 2):
         os.dup2(null, place)
     os.close(null)
-    gc.collect()
     gc.freeze()
     channel.send({"ready": True})
     try:
@@ -160,6 +158,8 @@ def serve() -> None:
         server.end()
     except Exception as error:
         # Of the server's own making: told, so that nobody takes it for the program's.
+        import traceback
+
         channel.send({"broken": "".join(traceback.format_exception(error))[-2_000:]})
         raise
 
