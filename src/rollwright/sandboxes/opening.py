@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import secrets
 import stat
 import sys
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ WEAKER = (
 )
 USERS_FROM = 2**20
 USERS_A_POOL = 2**10
+NUM_POOLS = 2**20
 READ_AND_ENTER = stat.S_IROTH | stat.S_IXOTH
 
 
@@ -144,9 +146,9 @@ def _recipe(
 def _settings(
     profile: SandboxProfile, packages: tuple[PackageEntry, ...], executable: Path
 ) -> dict[str, str | int | list[str] | list[list[str]]]:
-    """What the starter needs to know; a user of its own for each slot, which no other pool of this machine takes."""
+    """What the starter needs to know; a user of its own for each slot, drawn from so many that no other pool has it."""
     command = [str(_python()), "-I", "-S", "-c", BOOT]
-    users = USERS_FROM + os.getpid() % USERS_A_POOL * USERS_A_POOL
+    users = USERS_FROM + secrets.randbelow(NUM_POOLS) * USERS_A_POOL
     if profile.isolation == "process":
         is_open = all(_others_may_enter(folder) for folder in (Path(sys.base_prefix), *Path(sys.base_prefix).parents))
         return {

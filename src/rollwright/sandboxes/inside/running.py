@@ -124,7 +124,7 @@ def _restore(streams: tuple[object, object, object], copies: list[int]) -> None:
     opened: list[object] = []
     for place, stream in enumerate(streams):
         if isinstance(stream, io.TextIOWrapper) and not stream.closed:
-            opened.append(stream)
+            opened.append(stream)  # pyright: ignore[reportUnknownArgumentType] - of whatever buffer
             continue
         opened.append(open(place, "w" if place else "r", encoding="utf-8", errors="surrogateescape", closefd=False))
     for name, stream in zip(("stdin", "stdout", "stderr"), opened, strict=True):
