@@ -14,6 +14,8 @@ Reasoning = Literal["none", "opened_by_prompt", "opened_in_output"]
 _PHRASE = re.compile(r"^\W*####|\banswer(?:\s+is\b)?\W{0,3}[:=]|\banswer\s+is\b", re.IGNORECASE)
 """Behind it an answer stands, where nobody asked for a form."""
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+"""An escaped brace is a brace of the answer, not of the box."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,28 +106,18 @@ def read_answer(submission: Submission, rule: AnswerRule) -> Reading:
 
 def boxed(text: str) -> tuple[str, ...]:
     r"""What each complete `\boxed{}` or `\fbox{}` holds, braces balanced, in the order in which they begin."""
-    found: list[str] = []
-    for match in _BOX.finditer(text):
-        end = _closing_brace(text, match.end())
-        if end is not None:
-            found.append(text[match.end() : end].strip())
-    return tuple(found)
-
-
-def _closing_brace(text: str, start: int) -> int | None:
-    depth, place = 1, start
-    while place < len(text):
-        character = text[place]
-        if character == "\\":
-            place += 1  # An escaped brace is a brace of the answer, not of the box.
-        elif character == "{":
-            depth += 1
-        elif character == "}":
-            depth -= 1
-            if depth == 0:
-                return place
-        place += 1
-    return None
+    begins = {match.end() - 1 for match in _BOX.finditer(text)}
+    if not begins:
+        return ()
+    found: list[tuple[int, str]] = []
+    opened: list[int] = []
+    for match in _BRACE.finditer(text):  # One pass, however many boxes are begun and never closed.
+        place = match.start()
+        if text[place] == "{":
+            opened.append(place)
+        elif text[place] == "}" and opened and (start := opened.pop()) in begins:
+            found.append((start, text[start + 1 : place].strip()))
+    return tuple(held for _, held in sorted(found))
 
 
 def _marked(text: str, marker: str, *, was_cut: bool) -> tuple[str, ...]:

@@ -144,6 +144,8 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _unfenced(text: str) -> str:
+    if len(text) > _MAX_CHARACTERS:
+        return text
     match = _FENCED.match(text) if text.lstrip().startswith("```") else None
     return match[1] if match else text
 
