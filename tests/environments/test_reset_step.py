@@ -99,8 +99,8 @@ def played(environment, actions, *, seed=0, snapshot=None):
 @pytest.mark.parametrize(
     ("game", "won"),
     [
-        pytest.param(ALFWORLD, "environment_success", marks=pytest.mark.row("S428"), id="alfworld"),
-        pytest.param(WEBSHOP, "environment_failure", marks=pytest.mark.row("S429"), id="webshop"),
+        pytest.param(ALFWORLD, "environment_success", id="alfworld"),
+        pytest.param(WEBSHOP, "environment_failure", id="webshop"),
     ],
 )
 def test_a_game_resets_steps_and_replays_from_its_seed(game, won):
@@ -112,7 +112,6 @@ def test_a_game_resets_steps_and_replays_from_its_seed(game, won):
     assert (said, left) == played(environment_of(game["make"]), game["way"], seed=4)[:2]
 
 
-@pytest.mark.row("S428")
 def test_what_can_be_done_is_listed_and_what_cannot_is_counted():
     said, left, _ = played(environment_of(ALFWORLD["make"]), ["fly", "go to shelf"])
     assert said[0].observations[0].messages[0].text.endswith("you can:\ngo to shelf\ngo to sink")
@@ -120,7 +119,6 @@ def test_what_can_be_done_is_listed_and_what_cannot_is_counted():
     assert left["invalid"] == 1
 
 
-@pytest.mark.row("S429")
 def test_a_partial_reward_is_kept_and_a_win_where_it_is_said_to_be_enough():
     environment = environment_of(WEBSHOP["make"], won_reward=0.5)
     said, left, _ = played(environment, WEBSHOP["way"])
