@@ -19,12 +19,20 @@ from rollwright.environments.interpreter import (
     code_turn,
     interpreter_environment,
 )
+from rollwright.environments.invariants import VIOLATIONS, GuardedEnvironment, Invariant, Moment
 from rollwright.environments.limits import LimitedEnvironment
 from rollwright.environments.mcp_environment import McpEnvironment, McpSettings
 from rollwright.environments.mcp_tools import McpConnections, McpServer, McpTool
 from rollwright.environments.network import NetworkGame, defended
 from rollwright.environments.passages import PassageIndex, open_index, passages_text, search_tool
 from rollwright.environments.repair import RepairGame
+from rollwright.environments.replayed_tools import (
+    RecordedAnswer,
+    Recorder,
+    read_answers,
+    replayed_tool,
+    write_answers,
+)
 from rollwright.environments.repository import (
     REPOSITORY_INSTRUCTION,
     REPOSITORY_TREE,
@@ -108,7 +116,16 @@ __all__ = [
     "HouseGame",
     "InterpreterDemonstrator",
     "LayFn",
+    "GuardedEnvironment",
+    "Invariant",
     "LimitedEnvironment",
+    "Moment",
+    "RecordedAnswer",
+    "Recorder",
+    "VIOLATIONS",
+    "read_answers",
+    "replayed_tool",
+    "write_answers",
     "MakeGameFn",
     "NetworkGame",
     "McpConnections",

@@ -120,6 +120,7 @@ class EnvironmentSection:
     timeout_policy: Mapping[str, float]
     """Limit to its value: turns, tokens, seconds."""
     image_digest: str | None = None
+    """Of what programs run in; of a sandbox its profile, led by the isolation that it gives. None: none run."""
     network_or_index_snapshot: str | None = None
 
 

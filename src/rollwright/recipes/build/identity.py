@@ -72,6 +72,8 @@ def manifest_of(resolved: Resolved, foundation: Foundation, tokenizer: Path, ide
         tool_schema_revision=foundation.rendering_revision,
         reward_rule=world.verifiers.composition.revision,
         verifier_revisions={p.verifier.name: p.verifier.revision for p in world.verifiers.composition.parts},
+        verifier_weights={p.verifier.name: p.weight for p in world.verifiers.composition.parts},
+        sandbox_profile=world.sandbox_profile,
         mixture=world.mixture,
         protocol=foundation.protocol,
         is_deterministic=recipe.engine.mode == "deterministic" and recipe.runtime.max_lag == 0,

@@ -55,6 +55,9 @@ class ManifestFacts:
     tool_schema_revision: str
     reward_rule: str
     verifier_revisions: Mapping[str, str]
+    verifier_weights: Mapping[str, float]
+    """Name to weight of every part that judges, those of a world one by one."""
+    sandbox_profile: str | None
     mixture: Mixture
     protocol: EvaluationProtocol
     is_deterministic: bool
@@ -82,7 +85,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
             rule=facts.reward_rule,
             verifier_commit=commit,
             verifier_revisions=facts.verifier_revisions,
-            component_weights={part.kind: part.weight for part in recipe.verifier.parts},
+            component_weights=_component_weights(recipe, facts),
             truncation_policy=recipe.rollout.truncation,
         ),
         algorithm=tuple(_algorithm(stage, recipe) for stage in recipe.stages),
@@ -129,6 +132,13 @@ def _model(recipe: RecipeConfig, facts: ManifestFacts, template_sha256: str) -> 
     )
 
 
+def _component_weights(recipe: RecipeConfig, facts: ManifestFacts) -> Mapping[str, float]:
+    """As the recipe names the parts; where a world brings its own, as these are named."""
+    if any(part.kind == "world" for part in recipe.verifier.parts):
+        return facts.verifier_weights
+    return {part.kind: part.weight for part in recipe.verifier.parts}
+
+
 def _environment(recipe: RecipeConfig, facts: ManifestFacts) -> EnvironmentSection:
     return EnvironmentSection(
         name=facts.environment.name,
@@ -140,7 +150,10 @@ def _environment(recipe: RecipeConfig, facts: ManifestFacts) -> EnvironmentSecti
             "turn_tokens": recipe.rollout.max_turn_tokens,
             "episode_tokens": recipe.rollout.max_episode_tokens,
             "wall_clock_s": recipe.rollout.wall_clock_s,
+            "calls": recipe.rollout.max_calls,
+            "call_s": recipe.rollout.call_s,
         },
+        image_digest=facts.sandbox_profile,
     )
 
 
