@@ -2,8 +2,6 @@
 
 import asyncio
 import datetime
-import importlib
-import warnings
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +13,7 @@ from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.worlds import World, load_world
 from rollwright.record import Task, Verdict
 from rollwright.tasks import SplitSizes, payload_of
+from rollwright.verifiers import GymVerifier
 from rollwright.verifiers.gym_scorers import EVALUATED, evaluates_to_no_harm
 from tests.verifiers.submissions import submitted
 
@@ -36,10 +35,19 @@ PROGRAMS = (
 )
 
 
-def names() -> list[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return sorted(set(importlib.import_module("reasoning_gym.factory").DATASETS) - REFUSED)
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    made = load_world("reasoning_gym", {"generators": "countdown, graph_color, spiral_matrix", "score_cpu_s": 0.4})
+    yield made
+    made.close()
+
+
+def names(world: World) -> list[str]:
+    verifier = world.parts[0].verifier
+    assert isinstance(verifier, GymVerifier)
+    listed = verifier.pool.submit({"names": True}).result().value
+    assert isinstance(listed, list)
+    return sorted({str(name) for name in listed} - REFUSED)
 
 
 def judged(world: World, task: Task, text: str) -> Verdict:
@@ -69,23 +77,16 @@ def faults(generators: list[str]) -> list[str]:
     return wrong
 
 
-def test_the_generators_of_the_day_pay_their_own_answer_in_full_and_junk_nothing():
+def test_the_generators_of_the_day_pay_their_own_answer_in_full_and_junk_nothing(world):
     today = datetime.date.today().toordinal()
-    by_day = sorted(names(), key=lambda name: zlib.crc32(f"{today} {name}".encode()))
+    by_day = sorted(names(world), key=lambda name: zlib.crc32(f"{today} {name}".encode()))
     assert faults(by_day[:3]) == []
 
 
 @pytest.mark.slow
-def test_all_generators_pay_their_own_answer_in_full_and_junk_nothing():
-    assert len(names()) == 103
-    assert faults(names()) == []
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    made = load_world("reasoning_gym", {"generators": "countdown, graph_color, spiral_matrix", "score_cpu_s": 0.4})
-    yield made
-    made.close()
+def test_all_generators_pay_their_own_answer_in_full_and_junk_nothing(world):
+    assert len(names(world)) == 103
+    assert faults(names(world)) == []
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +154,7 @@ def test_a_generator_without_an_answer_of_its_own_cannot_be_shown(world, tasks):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"generators": "leg_countin"}, "Did you mean leg_counting"),
+        pytest.param({"generators": "leg_countin"}, "Did you mean leg_counting", marks=pytest.mark.slow),
         ({"generators": "game_of_life_halting"}, "its scorer pays every text"),
         ({"generators": "leg_counting, leg_counting"}, "none twice"),
         ({"parameters": "[]"}, "must be a JSON object"),

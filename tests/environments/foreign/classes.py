@@ -59,7 +59,7 @@ def says_please(prompts, completions, environments, goal, **columns) -> list[flo
 class CountdownEnv:
     """`init` and `step` of text: count down from a number that the process's own generator draws."""
 
-    def __init__(self, env_config=None, extras=None) -> None:
+    def __init__(self, env_config, extras) -> None:
         self.left = extras["extra_info"]["start"] + random.randint(0, env_config.spread)
         self.wrong = 0
         self.is_closed = False

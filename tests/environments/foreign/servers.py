@@ -8,7 +8,7 @@ import base64
 import hashlib
 import json
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -32,12 +32,14 @@ Handle = Callable[[Request], Awaitable[Answer]]
 
 
 @asynccontextmanager
-async def serving(server: "OpenServer | GymServer") -> AsyncIterator[str]:
+async def serving(server: "OpenServer | GymServer") -> AsyncGenerator[str]:
     """Its address, while it runs."""
     tasks: set[asyncio.Task] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.add(asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
         try:
             await server.connected(reader, writer)
         except asyncio.CancelledError:
@@ -52,7 +54,7 @@ async def serving(server: "OpenServer | GymServer") -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{running.sockets[0].getsockname()[1]}"
     finally:
         running.close()
-        done, left = await asyncio.wait(tasks, timeout=0.2) if tasks else (set(), set())
+        left = (await asyncio.wait(tasks, timeout=0.2))[1] if tasks else set()
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)

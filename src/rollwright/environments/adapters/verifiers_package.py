@@ -76,13 +76,18 @@ class VerifiersGames:
     @asynccontextmanager
     async def _opened(self, task: Task) -> AsyncGenerator[Game]:
         row = self._package.task(payload_of(task).info["data"])
+        failure: Exception | None = None
         async with VerifiersTools.opened(self._package, row, self._threads) as tools, asyncio.TaskGroup() as group:
             game = _VerifiersGame(package=self._package, task=row, tools=tools)
             running = group.create_task(game.conduct(), name=f"verifiers {task.task_id}")
             try:
                 yield game
+            except Exception as error:  # noqa: BLE001 - raised again below: out of the group it would come bundled
+                failure = error
             finally:
                 running.cancel()
+        if failure is not None:
+            raise failure
 
 
 class _VerifiersGame:
