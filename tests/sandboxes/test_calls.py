@@ -150,6 +150,25 @@ def test_modules_named_in_the_profile_are_there_and_other_packages_are_not(walle
         pool.close()
 
 
+def test_cpu_time_is_limited_call_by_call_and_over_all_processes_of_a_call(walled: Sandboxes) -> None:
+    limits = SandboxLimits(cpu_s=0.3, wall_s=20)
+    pool = open_sandboxes(SandboxProfile(limits=limits), num_warm=0)
+    spend = "import time\nwhile time.process_time() - begun < {}: pass"
+
+    async def act(sandbox: Sandbox) -> None:
+        for _ in range(3):
+            result = await sandbox.python("import time; begun = time.process_time()\n" + spend.format(0.15))
+            assert result.status == "ok" and 0.1 < result.cpu_s < 0.3
+        assert (await sandbox.python("while True: pass")).status == "cpu_limit"
+        assert (await sandbox.program("import os\nos.fork(); os.fork()\nwhile True: pass")).status == "cpu_limit"
+        assert (await sandbox.python("import resource; resource.getrlimit(resource.RLIMIT_CPU)[1]")).stdout == "-1\n"
+
+    try:
+        within(pool, act)
+    finally:
+        pool.close()
+
+
 def test_calls_at_once_run_one_after_another(walled: Sandboxes) -> None:
     async def act(sandbox: Sandbox) -> None:
         await sandbox.python("n = 0")

@@ -23,14 +23,14 @@ class SandboxLimits:
     wall_s: float = 10.0
     """Of one call; its result is there at most half a second later."""
     cpu_s: float = 10.0
-    """Of one process."""
+    """Of one call, all its processes together."""
     memory_bytes: int = 512 * 2**20
     """Address space of one process."""
     total_memory_bytes: int = 1024 * 2**20
     """Resident memory of all processes and files of the sandbox together."""
     processes: int = 32
     disk_bytes: int = 64 * 2**20
-    """All files that it may write, together; also the most in one file."""
+    """All files that it may write, together, most of them in `/work`; also the most in one file."""
     output_bytes: int = 16_384
     """Kept of each output stream, head and tail with a mark between; the rest is read and dropped."""
 

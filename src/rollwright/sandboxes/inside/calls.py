@@ -134,7 +134,7 @@ class Calls:
         def run(descriptors: list[int]) -> int:
             return become(descriptors[0])
 
-        pid = self._forked([source, out_end, error_end], [report_end], run)
+        pid = self._forked(self.child, [source, out_end, error_end], [report_end], run)
         for descriptor in (source, out_end, error_end, report_end):
             os.close(descriptor)
         for descriptor in (out, error, report, *([feed] if stdin else [])):
@@ -148,20 +148,21 @@ class Calls:
         def run(descriptors: list[int]) -> int:
             return become(descriptors[0], descriptors[1])
 
-        pid = self._forked([source, out_end, error_end], [commands, report_end], run)
+        child = self.child.without_cpu_limit()
+        pid = self._forked(child, [source, out_end, error_end], [commands, report_end], run)
         for descriptor in (source, out_end, error_end, report_end, commands):
             os.close(descriptor)
         for descriptor in (out, error, report, feed):
             os.set_blocking(descriptor, False)
         return Session(pid, (out, error), report, feed)
 
-    def _forked(self, streams: list[int], keep: list[int], run: Callable[[list[int]], int]) -> int:
+    def _forked(self, child: Child, streams: list[int], keep: list[int], run: Callable[[list[int]], int]) -> int:
         pid = os.fork()
         if pid:
             return pid
         exit_code = 125
         try:
-            exit_code = run(self.child.settle(streams, keep, self._be_dumpable))
+            exit_code = run(child.settle(streams, keep, self._be_dumpable))
         finally:
             os._exit(exit_code & 0xFF)
 

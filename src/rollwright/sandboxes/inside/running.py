@@ -34,6 +34,11 @@ class Child:
         self.environment = environment
         self.limits = limits
 
+    def without_cpu_limit(self) -> "Child":
+        """The same for a process that lives as long as its episode: what it uses is measured call by call."""
+        limits = {which: limit for which, limit in self.limits.items() if which != resource.RLIMIT_CPU}
+        return Child(self.work, self.environment, limits)
+
     def settle(self, streams: list[int], keep: list[int], be_dumpable: Callable[[], None]) -> list[int]:
         """Take the streams as 0, 1, 2, the kept descriptors after them, and close all else; then the limits."""
         os.setsid()
