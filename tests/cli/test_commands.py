@@ -22,6 +22,9 @@ COMMANDS = (
     ("recipe", "list"),
     ("recipe", "show"),
     ("recipe", "explain"),
+    ("env", "list"),
+    ("env", "check"),
+    ("env", "new"),
 )
 
 
