@@ -25,18 +25,26 @@ from rollwright.verifiers.grading import (
 )
 from rollwright.verifiers.math_pool import MathPool, MathStatus
 from rollwright.verifiers.numbers import Number, NumberForm, agree, read_gold_number, read_number
+from rollwright.verifiers.quantities import QUANTITIES_REVISION, is_known_unit
 
 __all__ = ["MathVerifier"]
 
 _MAX_CHARACTERS = 2000
 _UNIT_GROUP = re.compile(r"\\(?:text|mathrm|mbox|operatorname)\s*\{([^{}]*)\}")
-_UNIT_WORD = re.compile(r"\d\s*([A-Za-z]{1,12}(?:\^\d)?)\s*$")
+_UNIT_WORD = re.compile(
+    r"[-+]?(?:\d[\d.,]*(?:/\d+)?|\\[dt]?frac\s*\{\d+\}\s*\{\d+\})(?:\s|\\[,;:! ])*"
+    r"([A-Za-z]{1,12}(?:[/^][A-Za-z\d]{1,6})*)"
+)
+"""A number with a word behind it, and nothing else: "5 cm" has a unit, "1+2x" has none."""
+_UNIT_SIGN = re.compile(
+    r"(?P<percent>\\?%)$|(?P<degree>\N{DEGREE SIGN}|\^\s*(?:\\circ|\{\s*\\circ\s*\}))$|^(?P<dollar>\\\$)"
+)
 _ASSIGNED = re.compile(r"^\s*[A-Za-z]\s*=(?!=)")
-_COMPUTATION = re.compile(r"(?<=[\w)}\]!])\s*(?:[-+*]|\\cdot|\\times|\\div)")
+_COMPUTATION = re.compile(r"(?<=[\w)}\]!])\s*(?:[-+*]|\\cdot|\\times|\\div|\\[pb]?mod)")
 _EXHAUSTED: tuple[MathStatus, ...] = ("cpu_limit", "out_of_memory", "crashed")
 _PROBE = "7"
 """An answer that can do no harm: where it cannot be compared either, the gold answer is at fault."""
-_REVISION = 1
+_REVISION = 2
 """Of the rules in this file."""
 
 
@@ -59,7 +67,16 @@ class MathVerifier:
         limits = self.pool.limits
         libraries = [version("math-verify"), version("sympy")]
         return digest(
-            [_REVISION, self.name, self.rule.parts(), self.tolerance, libraries, limits.cpu_s, limits.memory_bytes]
+            [
+                _REVISION,
+                QUANTITIES_REVISION,
+                self.name,
+                self.rule.parts(),
+                self.tolerance,
+                libraries,
+                limits.cpu_s,
+                limits.memory_bytes,
+            ]
         )[:16]
 
     async def verify(self, submissions: Sequence[Submission]) -> Sequence[Verdict]:
@@ -167,7 +184,7 @@ def _plain(text: str) -> str:
     stripped = text.strip()
     if len(stripped) > 1 and stripped.startswith("$") and stripped.endswith("$"):
         stripped = stripped.strip("$").strip()
-    return stripped.removesuffix(".").replace("\N{MINUS SIGN}", "-")
+    return stripped.removesuffix(".").replace("\N{MINUS SIGN}", "-").replace("\N{DEGREE SIGN}", "^\\circ")
 
 
 def _squeezed(text: str) -> str:
@@ -176,6 +193,7 @@ def _squeezed(text: str) -> str:
 
 def _units(text: str) -> tuple[str, ...]:
     words = [word for group in _UNIT_GROUP.findall(text) for word in group.split()]
-    if not words and (match := _UNIT_WORD.search(_plain(text))):
-        words = [match[1]]
-    return tuple(words)
+    if not words and (match := _UNIT_WORD.fullmatch(_plain(text))):
+        words = [match[1]] if len(match[1]) > 1 or is_known_unit(match[1]) else []
+    signs = [match.lastgroup for match in _UNIT_SIGN.finditer(_plain(text)) if match.lastgroup]
+    return (*words, *signs)

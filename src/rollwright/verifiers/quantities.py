@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from rollwright.verifiers.numbers import Number, NumberForm, read_number
 
-__all__ = ["QUANTITIES_REVISION", "Quantity", "Unit", "read_quantity", "read_unit"]
+__all__ = ["QUANTITIES_REVISION", "Quantity", "Unit", "is_known_unit", "read_quantity", "read_unit"]
 
 QUANTITIES_REVISION = 1
 """Of the table and the grammar."""
@@ -209,6 +209,11 @@ def read_unit(text: str) -> Unit | None:
         for base, power in one.dimension:
             dimension[base] += power * exponent
     return Unit(factor=factor, dimension=tuple(sorted((b, p) for b, p in dimension.items() if p)))
+
+
+def is_known_unit(symbol: str) -> bool:
+    """Whether the table holds a symbol or a name, with or without a prefix."""
+    return _one(symbol) is not None
 
 
 def _factors(text: str) -> list[tuple[str, int]] | None:
