@@ -140,6 +140,14 @@ def test_network_secrets_other_episodes_and_the_system_are_out_of_reach(
     asyncio.run(run())
 
 
+def test_a_plain_process_cannot_signal_everyone_at_once(plain: Sandboxes) -> None:
+    async def run() -> SandboxResult:
+        async with plain.take() as sandbox:
+            return await sandbox.program("import os; os.kill(-1, 0)")  # Signal 0 asks for leave and ends nobody.
+
+    assert "PermissionError" in asyncio.run(run()).stderr
+
+
 async def settle(sandbox: Sandbox) -> None:
     await sandbox.python("1")
 

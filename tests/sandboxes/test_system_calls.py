@@ -11,7 +11,7 @@ MOST_INSTRUCTIONS = 4_096
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_a_filter_fits_the_kernel_and_ends_in_an_allowance(machine: str) -> None:
-    instructions = system_call_filter(machine)
+    instructions = system_call_filter("process", machine)
     assert len(instructions) % INSTRUCTION_BYTES == 0
     assert len(instructions) // INSTRUCTION_BYTES < MOST_INSTRUCTIONS
     assert instructions[-INSTRUCTION_BYTES:] == bytes.fromhex("0600000000 00ff7f")
@@ -27,4 +27,4 @@ def test_both_architectures_refuse_the_same_calls_where_both_have_them() -> None
 
 def test_an_architecture_without_a_list_is_refused_by_name() -> None:
     with pytest.raises(SandboxUnavailableError, match="riscv64"):
-        system_call_filter("riscv64")
+        system_call_filter("namespaces", "riscv64")

@@ -63,7 +63,7 @@ def open_sandboxes(
         )
     executable = _executable(profile, bubblewrap)
     packages = packages_for(profile.preload)
-    filtering = system_call_filter()
+    filtering = system_call_filter(profile.isolation)
     payload = compiled_payload()
     profile_id = _profile_id(profile, packages, [filtering, payload.digest.encode(), executable.read_bytes()])
     if expected_id is not None and expected_id != profile_id:

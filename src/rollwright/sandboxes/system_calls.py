@@ -9,6 +9,7 @@ import struct
 from dataclasses import dataclass
 
 from rollwright.sandboxes.errors import SandboxUnavailableError
+from rollwright.sandboxes.sandbox import Isolation
 
 __all__ = ["system_call_filter"]
 
@@ -20,6 +21,7 @@ X32_BIT = 0x4000_0000
 NEW_NAMESPACES = 0x7E02_0000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
 AF_UNIX = 1
+EVERY_PROCESS = 0xFFFF_FFFF
 TERMINAL_TRICKS = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: typing in another's terminal."""
 
@@ -71,14 +73,17 @@ class Architecture:
     """One way to call the kernel."""
 
     code: int
+    kill: int
     numbers: dict[str, int]
 
 
-ARCHITECTURES = {"x86_64": Architecture(0xC000_003E, X86_64), "aarch64": Architecture(0xC000_00B7, AARCH64)}
+ARCHITECTURES = {"x86_64": Architecture(0xC000_003E, 62, X86_64), "aarch64": Architecture(0xC000_00B7, 129, AARCH64)}
 
 
-def system_call_filter(machine: str | None = None) -> bytes:
+def system_call_filter(isolation: Isolation, machine: str | None = None) -> bytes:
     """The filter for this machine's architecture, or for the named one; all other architectures are killed.
+
+    Without a namespace of processes it also refuses to signal every process at once: that would reach the user's own.
 
     Raises:
         SandboxUnavailableError: If there is no list of numbers for the architecture.
@@ -98,6 +103,9 @@ def system_call_filter(machine: str | None = None) -> bytes:
     for call, number in sorted(numbers.items()):
         body = _on_arguments(call)
         lines += [(JUMP_EQUAL, 0, len(body), number), *body]
+    if isolation == "process":
+        refusal = [(LOAD, 0, 0, ARGUMENTS_AT), (JUMP_EQUAL, 0, 1, EVERY_PROCESS), (RETURN, 0, 0, REFUSE | EPERM)]
+        lines += [(JUMP_EQUAL, 0, len(refusal), architecture.kill), *refusal]
     lines.append((RETURN, 0, 0, ALLOW))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
