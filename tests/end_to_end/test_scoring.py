@@ -120,3 +120,6 @@ def test_a_person_sees_agreement_changes_and_the_scale_of_each_part(run, capsys)
     assert "parts of the reward, raw, by source of the tasks" in shown
     assert run_command(["score", str(run), "--verifier", "nonsense"]) == 2
     assert "no verifier 'nonsense'" in capsys.readouterr().err
+    parity = "tests.end_to_end.parts:parity"
+    assert run_command(["score", str(run), "--verifier", "recipe", "--verifier", parity]) == 2
+    assert "two of the verifiers are named 'parity'" in capsys.readouterr().err

@@ -19,6 +19,7 @@ from rollwright.recipes.build.named import VERIFIER, make_named
 from rollwright.recipes.build.named_verifiers import named_verifier
 from rollwright.recipes.build.world import build_world
 from rollwright.recipes.config.recipe import RecipeConfig
+from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.resolve import resolve_text
 from rollwright.record import GradingError, RewardComponent, ScoredTrajectory, Verdict, Verifier, canonical_json
 from rollwright.record.codec import ScoredVerdict
@@ -125,6 +126,7 @@ def score_run(order: ScoreOrder) -> ScoreResult:
         stored = StoredRun(order.run)
         recipe = resolve_text(stored.folder.recipe_toml, origin=f"run {order.run.name}").recipe
         scorers = [_scorer(name, recipe, stack) for name in dict.fromkeys(order.verifiers)]
+        _refuse_one_name_twice(scorers)
         said, values, num = asyncio.run(_score_all(stored, scorers, order))
         scoring = None
         if folder is not None:
@@ -191,6 +193,17 @@ def _scorer(name: str, recipe: RecipeConfig, stack: ExitStack) -> _Scorer:
         return _Scorer(composition=Composition([Part(verifier=named.verifier)]), says_reward=False)
     verifier = ThreadedVerifier(cast("Verifier", make_named(name, {}, needs=VERIFIER)))
     return _Scorer(composition=Composition([Part(verifier=verifier)]), says_reward=False)
+
+
+def _refuse_one_name_twice(scorers: Sequence[_Scorer]) -> None:
+    """A scoring has one verdict a verifier and trajectory."""
+    names = [part.verifier.name for scorer in scorers for part in scorer.composition.parts]
+    names += [REWARD for scorer in scorers if scorer.says_reward]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise RecipeError(
+            f"two of the verifiers are named {twice[0]!r}, and a scoring keeps one verdict of a name; score by them "
+            "one after the other."
+        )
 
 
 async def _score_all(
