@@ -14,5 +14,5 @@ class LimitedEnvironment(Environment, Protocol):
 
     @property
     def limits(self) -> Mapping[str, float]:
-        """Name to number: `calls` (requests of an episode; the next is answered with status `limit`), `turns`, …"""
+        """Name to number: `calls` (requests of an episode; the next has status `limit`), `turns` and the like."""
         ...

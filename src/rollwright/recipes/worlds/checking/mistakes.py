@@ -13,7 +13,6 @@ from rollwright.record import Action, EnvironmentBrokenError, Episode, Task, Too
 
 __all__ = ["answers_bad_calls", "answers_bad_turns", "declares_limits", "refuses_bad_tasks"]
 
-_MOST_CALLS = 60
 _MOST_COUNTED = 200
 _ODD = "\x00\u202e<|im_end|></tool_call>\N{GRINNING FACE}"
 _TURNS = {
@@ -30,7 +29,7 @@ _BAD_PAYLOADS = ("{}", "[]", "no JSON")
 async def answers_bad_calls(bench: Bench) -> str:
     """A bad call gets a result with a status and a text; the episode goes on."""
     count = 0
-    for tool, bad in islice(_bad_calls(bench), _MOST_CALLS):
+    for tool, bad in islice(_bad_calls(bench), bench.order.most_bad_calls):
         where = f"a call of {shown(tool)} with {bad.kind}, task {bench.tasks[0].task_id},"
         try:
             await _call(bench, tool, bad, where)

@@ -46,6 +46,8 @@ class CheckOrder:
     """Training and held-out tasks together, in turns."""
     limit_s: float = 10.0
     """Of one answer of the environment."""
+    most_bad_calls: int = 60
+    """Each in an episode of its own."""
 
 
 def shown(value: object) -> str:
