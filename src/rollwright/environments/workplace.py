@@ -46,7 +46,7 @@ _TOOLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "tiny": ("get_order", "cancel_order", "get_ticket", "assign_ticket", "close_ticket", "decline"),
     }
 )
-_BEHAVIOR = 1
+_BEHAVIOR = 2
 """Of the desk's rules; raised where a tool answers otherwise."""
 
 
@@ -184,7 +184,7 @@ def planned_calls(task: Task) -> tuple[ToolRequest, ...]:
 def _gone_wrong(plan: tuple[ToolRequest, ...], chance: Random) -> tuple[ToolRequest, ...]:
     """One of three mistakes."""
     last = plan[-1]
-    mistake = chance.choice(("claim", "wrong row", "no look"))
+    mistake = chance.choice(("claim", "claim", "no look", "no look", "wrong row"))
     if mistake == "claim" or (mistake == "no look" and len(plan) == 1):
         return ()
     if mistake == "no look":

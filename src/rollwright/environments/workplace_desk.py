@@ -101,7 +101,7 @@ class Desk:
             ticket: number of the ticket
         """
         row = self._row("support.tickets", ticket)
-        return f"ticket {ticket}: {row['agent']}, {row['status']}, {row['subject']}, customer {row['customer']}"
+        return f"ticket {ticket}: {row['agent']}, {row['status']}, {row['subject']}{_whose(row)}"
 
     def create_ticket(self, customer: int, subject: str, agent: str) -> str:
         """Open a ticket.
@@ -256,4 +256,9 @@ class Desk:
 
 
 def _order(row: Mapping[str, Cell]) -> str:
-    return f"order {row['id']}: {row['status']}, {row['pieces']} {row['item']}, customer {row['customer']}"
+    return f"order {row['id']}: {row['status']}, {row['pieces']} {row['item']}{_whose(row)}"
+
+
+def _whose(row: Mapping[str, Cell]) -> str:
+    """Books of the smallest size know no customers."""
+    return f", customer {row['customer']}" if "customer" in row else ""

@@ -13,7 +13,17 @@ from typing import cast
 from rollwright.tasks.errors import TaskError
 from rollwright.tasks.payload import Json
 
-__all__ = ["Cell", "Change", "Table", "Tables", "apply_changes", "difference", "read_changes", "read_tables"]
+__all__ = [
+    "Cell",
+    "Change",
+    "Table",
+    "Tables",
+    "apply_changes",
+    "difference",
+    "read_changes",
+    "read_tables",
+    "without_columns",
+]
 
 Cell = None | int | float | str
 _SHOWN = 12
@@ -141,6 +151,13 @@ def apply_changes(tables: Tables, changes: Sequence[Change]) -> Tables:
             before = dict(zip(table.columns, held[change.key], strict=True))
             held[change.key] = tuple({**before, **change.cells}[column] for column in table.columns)
     return {name: Table(columns=table.columns, rows=rows[name]) for name, table in tables.items()}
+
+
+def without_columns(table: Table, names: Sequence[str]) -> Table:
+    """The table without some of its columns; names that it does not have are no matter."""
+    kept = [place for place, column in enumerate(table.columns) if column not in names]
+    rows = {key: tuple(row[place] for place in kept) for key, row in table.rows.items()}
+    return Table(columns=tuple(table.columns[place] for place in kept), rows=rows)
 
 
 def difference(wanted: Tables, found: Tables, *, initial: Tables) -> tuple[str, ...]:

@@ -21,11 +21,12 @@ from rollwright.tasks.office import Office, OfficeSizes, office_of
 from rollwright.tasks.office_requests import CONDITIONAL, LOOK_UP, ONE_CALL, REFUSE, Draft
 from rollwright.tasks.payload import Json, Payload
 from rollwright.tasks.source import SplitSizes, fill_splits
+from rollwright.tasks.tables import without_columns
 
 __all__ = ["WORKPLACE_SLICES", "WorkplaceScope", "WorkplaceShares", "workplace_scope", "workplace_strata"]
 
 SOURCE = "workplace"
-_BUILDER = 1
+_BUILDER = 2
 """Of the families; part of the revision."""
 _FAMILIES: Mapping[str, Mapping[str, Callable[[Office, Random], Draft | None]]] = MappingProxyType(
     {"one_call": ONE_CALL, "look_up": LOOK_UP, "conditional": CONDITIONAL, "refuse": REFUSE}
@@ -69,6 +70,8 @@ class WorkplaceScope:
     """Slice to the families of requests that are drawn."""
     tables: tuple[str, ...]
     """Of the books; the others are left out."""
+    left_out: tuple[str, ...] = ()
+    """Columns that are left out as well."""
 
 
 _SCOPES = {
@@ -96,6 +99,7 @@ _SCOPES = {
             "refuse": ("shipped",),
         },
         tables=("sales.orders", "support.tickets", "support.agents", "desk.declined"),
+        left_out=("customer",),
     ),
 }
 
@@ -149,7 +153,9 @@ def _payloads(slice_name: str, scope: WorkplaceScope, seed: int) -> Iterator[Pay
 
 
 def _payload(draft: Draft, office: Office, scope: WorkplaceScope, names: tuple[str, str]) -> Payload:
-    initial: dict[str, Json] = {name: office.tables[name].json() for name in scope.tables}
+    initial: dict[str, Json] = {
+        name: without_columns(office.tables[name], scope.left_out).json() for name in scope.tables
+    }
     info: dict[str, Json] = {
         "slice": names[0],
         "family": names[1],

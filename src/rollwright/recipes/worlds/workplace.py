@@ -84,10 +84,10 @@ def load(  # noqa: PLR0913 - what a recipe may say of the world, by name
 
 
 _SPOKEN = (
-    "order 482: open, 3 bolt, customer 117",
-    "order 513: shipped, 4 gear, customer 206",
-    "ticket 375: bo, open, late parcel, customer 117",
-    "ticket 624: cy, closed, broken lid, customer 206",
+    "order 482: open, 3 bolt",
+    "order 513: shipped, 4 gear",
+    "ticket 375: bo, open, late parcel",
+    "ticket 624: cy, closed, broken lid",
     "ticket 375 closed",
     "ticket 375: di",
     "order 482 cancelled",
