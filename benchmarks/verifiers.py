@@ -83,10 +83,9 @@ def report(name: str, submissions: Sequence[Submission], **options) -> None:
         seconds, verdicts = asyncio.run(timed(made.verifier, submissions))
         outcomes = [verdict.outcome for verdict in verdicts]
         right, errors = outcomes.count(1.0), sum(isinstance(outcome, str) for outcome in outcomes)
-        print(
-            f"{name:12} {len(submissions):6} answers in {seconds:7.3f} s, {1000 * seconds / len(submissions):8.3f} ms each; "
-            f"{right} right, {errors} errors"
-        )
+        each_ms = 1000 * seconds / len(submissions)
+        print(f"{name:12} {len(submissions):6} answers in {seconds:7.3f} s, {each_ms:8.3f} ms each")
+        print(f"{'':12} {right:6} right, {errors} errors")
     finally:
         made.close()
 
