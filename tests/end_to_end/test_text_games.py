@@ -1,6 +1,7 @@
 """Games of commands in a run: returns that are never positive, and turns compared where states are equal."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,11 @@ ROOM = (
 )
 
 
+def asked(run: Path, sql: str) -> Any:
+    """The rows of a query."""
+    return query(run, sql).rows
+
+
 def trained(folder: Path, *settings: str) -> Path:
     """Train for two updates after a short warm start."""
     heard = Listener()
@@ -39,12 +45,12 @@ def test_a_game_whose_rewards_are_never_positive_trains_and_reports_its_mean_ret
         "verifier.parts=[{kind='world'}]",
         "verifier.success_threshold=-6.0",
     )
-    rewards = [value for (value,) in query(run, "SELECT reward FROM trajectories WHERE purpose = 'train'").rows]
+    rewards = [value for (value,) in asked(run, "SELECT reward FROM trajectories WHERE purpose = 'train'")]
     assert rewards
     assert max(rewards) < 0
-    (scored,) = query(run, "SELECT value FROM evaluations WHERE metric = 'reward' ORDER BY step DESC LIMIT 1").rows
+    (scored,) = asked(run, "SELECT value FROM evaluations WHERE metric = 'reward' ORDER BY step DESC LIMIT 1")
     assert scored[0] < -5
-    assert query(run, 'SELECT count(DISTINCT "update") FROM receipts WHERE step > 20 AND influence <> 0').rows[0][0] > 0
+    assert asked(run, 'SELECT count(DISTINCT "update") FROM receipts WHERE step > 20 AND influence <> 0')[0][0] > 0
 
 
 @pytest.mark.training
@@ -55,12 +61,12 @@ def test_turns_from_equal_states_get_credit_of_their_own_and_observations_get_no
         "verifier.parts=[{kind='world'}]",
         "objective={kind='gigpo', denominator='token_mean'}",
     )
-    shared = query(
+    shared = asked(
         run,
         "SELECT count(*) FROM (SELECT t.group_id, s.state_hash "
         "FROM segments s JOIN trajectories t USING (trajectory_id) "
         "WHERE t.purpose = 'train' AND s.state_hash IS NOT NULL GROUP BY ALL HAVING count(*) > 1)",
-    ).rows
+    )
     assert shared[0][0] > 0
-    moved = query(run, "SELECT max(value) FROM metrics WHERE name = 'mask/observation_grad'").rows
+    moved = asked(run, "SELECT max(value) FROM metrics WHERE name = 'mask/observation_grad'")
     assert moved[0][0] == 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from rollwright.environments import (
     chain_gradient,
 )
 from rollwright.record import Action, Message
-from rollwright.tasks import Payload, make_task, payload_of, read_json
+from rollwright.tasks import Payload, make_task, payload_of
 from tests.algorithms.pieces import Batch, credit_inputs, gradient_of, lay_out, update_of
 
 
@@ -56,7 +57,7 @@ def play(game, task, actions):
                 taken += 1
                 if (await episode.step(Action(actor="agent", turn=turn, text=action, calls=()))).end:
                     break
-            return taken, read_json((await episode.artifacts())[FINAL_STATE].decode())["return"]
+            return taken, json.loads((await episode.artifacts())[FINAL_STATE].decode())["return"]
 
     return asyncio.run(scenario())
 

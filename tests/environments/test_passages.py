@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,10 @@ from rollwright.tasks import (
 FACTS = invented_facts(people=30)
 CORPUS = corpus_of(FACTS)
 INDEX = PassageIndex(CORPUS)
+
+
+def info_of(task) -> Any:
+    return payload_of(task).info
 
 
 def test_a_name_finds_its_own_passage_first():
@@ -78,11 +83,9 @@ def test_a_corpus_file_is_read_under_its_digest_alone(tmp_path):
 def test_questions_can_be_answered_from_what_their_queries_find():
     for stratum in question_strata(FACTS, SplitSizes(train=80, held_out=20), seed=1):
         for task in (*stratum.train, *stratum.held_out):
-            payload = payload_of(task)
-            found = [INDEX.search(query) for query in payload.info["queries"]]
-            assert all(
-                title in {d.title for d in one} for title, one in zip(payload.info["supporting"], found, strict=True)
-            )
+            payload, info = payload_of(task), info_of(task)
+            found = [INDEX.search(query) for query in info["queries"]]
+            assert all(title in {d.title for d in one} for title, one in zip(info["supporting"], found, strict=True))
             assert payload.answer in " ".join(passages_text(one) for one in found)
 
 
@@ -101,13 +104,13 @@ def test_a_tagged_episode_resets_steps_and_ends_and_counts_its_searches():
         environment = TagSearchEnvironment(INDEX, limits=SearchLimits(searches=1))
         async with environment.open(task, seed=0) as episode:
 
-            async def says(text, turn):
+            async def says(text, turn) -> Any:
                 result = await episode.step(Action(actor="agent", turn=turn, text=text, calls=()))
                 return result.observations[0].messages[0].text if result.observations else result
 
             begun = await episode.begin()
             assert begun.observations[0].messages[0].text.endswith(payload_of(task).messages[0].text)
-            name = payload_of(task).info["queries"][0]
+            name = info_of(task)["queries"][0]
             shown = await says(f"I look. <search> {name} </search> <answer> no </answer>", 0)
             assert shown.startswith(f"<information>[1] {name}: ")
             assert shown.endswith("</information>")

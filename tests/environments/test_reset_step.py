@@ -1,13 +1,14 @@
 """Games with reset and step: the batched form of ALFWorld and the plain form of WebShop."""
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 
 import pytest
 
 from rollwright.environments import ResetStepEnvironment, ResetStepRules
 from rollwright.record import Action, EnvironmentBrokenError, Message
-from rollwright.tasks import Payload, make_task, read_json
+from rollwright.tasks import Payload, make_task
 
 GOAL = make_task(
     Payload(messages=(Message(role="user", text="put the mug in the sink"),), answer="-", info={}),
@@ -91,7 +92,7 @@ def played(environment, actions, *, seed=0, snapshot=None):
             said = [await episode.begin()]
             for turn, action in enumerate(actions):
                 said.append(await episode.step(Action(actor="agent", turn=turn, text=action, calls=())))
-            return said, read_json((await episode.artifacts())["final_state.json"].decode()), await episode.snapshot()
+            return said, json.loads((await episode.artifacts())["final_state.json"].decode()), await episode.snapshot()
 
     return asyncio.run(scenario())
 

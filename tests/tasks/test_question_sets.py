@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +27,13 @@ def sha256_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def read(name: str, **changed):
-    arguments = {"format": name, "sha256": sha256_of(FILES[name]), "license": "LicenseRef-own", "held_out_share": 0}
+def read(name: Any, **changed: Any):
+    arguments: dict[str, Any] = {
+        "format": name,
+        "sha256": sha256_of(FILES[name]),
+        "license": "LicenseRef-own",
+        "held_out_share": 0,
+    }
     return import_questions(FILES[name], **{**arguments, **changed})
 
 
@@ -62,7 +68,7 @@ def test_another_file_or_license_is_refused(name):
 
 
 def test_rows_that_do_not_fit_are_named(tmp_path):
-    bad = {
+    bad: dict[Any, tuple[str, str]] = {
         "nq_open": ('{"question": "q", "answer": []}\n[1]\n', "row 1: .*has no answer; row 2: it is no object"),
         "musique": ('{"question": "q", "answer": "a", "answerable": false}', "row 1: .*not answerable"),
         "deepsearchqa": ('{"problem": "q", "answer": "a, b", "answer_type": "Set Answer"}', "row 1: .*single answers"),

@@ -1,5 +1,7 @@
 """Induced rules: what a rule about cars earns under any names, and what a list of names earns under its own alone."""
 
+from typing import Any
+
 import pytest
 
 from rollwright.record import Passage, Submission
@@ -21,7 +23,7 @@ TASKS = induction_source(SplitSizes(train=20, held_out=0)).train
 EXTENSIONAL, ISOMORPHIC = rule_verifier("extensional"), rule_verifier("isomorphic")
 
 
-def verdict(verifier, task, rule):
+def verdict(verifier, task, rule) -> Any:
     passage = Passage(actor="agent", kind="policy", text=f"answer: {rule}")
     return verdict_of(
         verifier,

@@ -74,7 +74,7 @@ def test_a_tagged_answer_is_read_from_the_last_closed_tag():
 
 def test_bad_gold_is_an_error_and_no_number():
     for info in ({"answers": []}, {"answers": "Kelborough"}, {"answers": [1]}, {"answers": ["the", "!"]}):
-        assert value(EXACT, "answer: Kelborough", **info) == "grader_error"
+        assert verdict_of(EXACT, submitted("answer: Kelborough", info=info)).outcome == "grader_error"
 
 
 def test_the_rule_is_part_of_the_revision():

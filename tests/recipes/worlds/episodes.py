@@ -4,19 +4,25 @@ import asyncio
 import itertools
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from rollwright.environments import DemonstratedTurn
 from rollwright.recipes.worlds import World
 from rollwright.record import Action, Episode, Passage, Submission, Task, ToolRequest
-from rollwright.tasks import SplitSizes
+from rollwright.tasks import SplitSizes, payload_of
 from rollwright.verifiers import Composition, Score
 
-__all__ = ["commanded", "play", "score", "seen", "tasks_of"]
+__all__ = ["commanded", "info_of", "play", "score", "seen", "tasks_of"]
 
 
 def tasks_of(world: World, count: int = 12) -> tuple[Task, ...]:
     strata = world.tasks(SplitSizes(train=count, held_out=2), 0)
     return tuple(task for stratum in strata for task in stratum.train)
+
+
+def info_of(task: Task) -> Any:
+    """A task's `info`, whose values a test knows."""
+    return payload_of(task).info
 
 
 def commanded(*commands: str) -> tuple[DemonstratedTurn, ...]:

@@ -3,6 +3,7 @@
 import asyncio
 from functools import cache
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from rollwright.environments import GamePlanner, GridGame, HouseGame, RepairGame
 from rollwright.recipes.worlds import load_world, null_agent
 from rollwright.record import Action, EnvironmentBrokenError
 from rollwright.tasks import Difference, conflict_of, payload_of
-from tests.recipes.worlds.episodes import commanded, play, score, seen, tasks_of
+from tests.recipes.worlds.episodes import commanded, info_of, play, score, seen, tasks_of
 
 WORLDS = {
     "text_world": {},
@@ -27,8 +28,8 @@ GAMES = ("text_world", "web_site", "repair", "network", "lake", "boxes")
 
 
 @cache
-def world_of(name):
-    kind = {"lake": "grid", "boxes": "grid", "search in tags": "search"}.get(name, name)
+def world_of(name: str) -> Any:
+    kind = {"lake": "grid", "boxes": "grid", "search in tags": "search"}.get(name) or name
     return load_world(kind, WORLDS[name])
 
 
@@ -139,20 +140,19 @@ def test_an_invalid_command_is_answered_counted_and_costs_what_was_said():
 def test_what_is_in_a_shut_container_is_not_seen_and_not_listed():
     world = world_of("text_world")
     hidden = [
-        (task, payload_of(task).info["start"])
+        (task, info_of(task)["start"])
         for task in tasks_of(world, 40)
-        if payload_of(task).info["start"].get(payload_of(task).info["start"][next(iter(payload_of(task).info["goal"]))])
-        == "shut"
+        if info_of(task)["start"].get(info_of(task)["start"][next(iter(info_of(task)["goal"]))]) == "shut"
     ]
     assert hidden
     for task, _ in hidden:
-        thing = next(iter(payload_of(task).info["goal"]))
+        thing = next(iter(info_of(task)["goal"]))
         first = seen(world, task, ())[0][0].split("\n", 2)[2]
         assert thing not in first
 
 
 def test_a_walk_is_a_shortest_way_where_every_command_is_planned():
-    world = load_world("text_world", {"planned_share": 1.0})
+    world: Any = load_world("text_world", {"planned_share": 1.0})
     planner = GamePlanner(HouseGame())
     for task in tasks_of(world, 10):
         turns = world.environment.demonstrate(task, 1)
@@ -186,7 +186,7 @@ def test_the_site_answers_searches_and_clicks_and_grades_what_was_bought():
         texts = [text for text, _ in seen(world, task, way[:-1])]
         assert "home page" in texts[0]
         assert texts[1].startswith("results for")
-        goal = payload_of(task).info["goal"]
+        goal = info_of(task)["goal"]
         wrong = [turn for turn in way if turn.text != f"click[{goal['color']}]"]
         bought = score(world, task, wrong)
         assert bought.outcome == 0.0
@@ -197,7 +197,7 @@ def test_the_site_answers_searches_and_clicks_and_grades_what_was_bought():
 def test_returns_of_the_network_are_never_positive_and_idling_is_no_way_out():
     world = world_of("network")
     for task in tasks_of(world, 6):
-        returns = {
+        returns: dict[str, Any] = {
             agent: score(world, task, turns).outcome
             for agent, turns in (
                 ("knowing", world.reference(task, 0)),
@@ -208,6 +208,7 @@ def test_returns_of_the_network_are_never_positive_and_idling_is_no_way_out():
         }
         assert returns["knowing"] == -6.0
         assert returns["waiting"] == returns["silent"] == returns["looking"] < -10
+    (task, *_) = tasks_of(world, 1)
     hidden = seen(world, task, commanded("wait", "wait", "wait", "wait"))
     assert all("taken" not in text for text, _ in hidden)
     assert "taken: " in seen(world, task, commanded("wait", "wait", "wait", "wait", "scan"))[-1][0]
@@ -220,7 +221,7 @@ def test_every_repair_solves_again_and_pays_by_the_conflicts_before_and_after():
         way = world.reference(task, 0)
         once, again = score(world, task, way), score(world, task, way)
         assert [v.outcome for v in once.verdicts] == [v.outcome for v in again.verdicts]
-        first = payload_of(task).info["layout"]["constraints"]
+        first = info_of(task)["layout"]["constraints"]
         conflict = seen(world, task, ())[0][0].split("conflict: ")[1].split("\n")[0].split()
         assert once.verdicts[1].outcome == len(conflict)
         assert set(conflict) <= {row["name"] for row in first}
