@@ -61,7 +61,7 @@ def _write(value: Any, budget: list[int], depth: int) -> Any:  # noqa: ANN401, P
     return _write_many(value, budget, depth - 1)
 
 
-def _write_many(value: Any, budget: list[int], depth: int) -> Any:  # noqa: ANN401
+def _write_many(value: Any, budget: list[int], depth: int) -> Any:  # noqa: ANN401 - plain data
     if isinstance(value, list):
         return [_write(item, budget, depth) for item in cast("list[Any]", value)]
     if isinstance(value, tuple):
@@ -76,7 +76,7 @@ def _write_many(value: Any, budget: list[int], depth: int) -> Any:  # noqa: ANN4
     raise PlainValueError(f"a {type(value).__name__} is no plain value")
 
 
-def _read(written: Any, budget: list[int], depth: int) -> Any:  # noqa: ANN401
+def _read(written: Any, budget: list[int], depth: int) -> Any:  # noqa: ANN401 - plain data
     _spend(budget, depth)
     if isinstance(written, list):
         return [_read(item, budget, depth - 1) for item in cast("list[Any]", written)]
@@ -114,7 +114,7 @@ def _read_tagged(tag: str, inner: Any, budget: list[int], depth: int) -> Any:  #
             raise PlainValueError(f"{tag} is no kind of value")
 
 
-def _frozen(value: Any) -> Any:  # noqa: ANN401
+def _frozen(value: Any) -> Any:  # noqa: ANN401 - plain data
     return frozenset(cast("set[Any]", value)) if isinstance(value, set) else value
 
 
@@ -155,7 +155,7 @@ def _loaded(source: str) -> types.ModuleType:
     return module
 
 
-def _function(module: types.ModuleType, entry_point: str) -> Any:  # noqa: ANN401
+def _function(module: types.ModuleType, entry_point: str) -> Any:  # noqa: ANN401 - plain data
     """The named function, or the method of that name of a class `Solution`; without a name the only function."""
     names = module.__dict__
     if not entry_point:
