@@ -12,7 +12,7 @@ from rollwright.sandboxes.sandbox import SandboxLimits
 __all__ = ["DISKS", "LEAST_DISK_BYTES", "PACKAGES", "WORK", "Bind", "Wall", "bundled_bubblewrap", "wall_of"]
 
 WORK = "/work"
-PACKAGES = "/opt/packages"
+PACKAGES = "/packages"
 DISKS = (WORK, "/tmp", "/dev/shm")
 """All that can be written; each a file system of a fixed size."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache")

@@ -109,7 +109,7 @@ def answer_header(head: bytes) -> Header:
         raise FrameError("a frame's header is not JSON") from error
     if not isinstance(header, dict):
         raise FrameError("a frame's header is not an object")
-    return {str(name): value for name, value in header.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return {str(name): value for name, value in header.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - read JSON
 
 
 async def wait_readable(descriptor: int, deadline: float) -> None:

@@ -81,7 +81,7 @@ class EpisodeSandbox:
         found = (await self._ask_of_files({"op": "files"})).header.get("files")
         if not isinstance(found, list):
             raise SandboxError("the sandbox listed no files")
-        return tuple(map(str, found))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return tuple(map(str, found))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - read JSON
 
     async def end(self) -> None:
         """End all that runs in it; it takes no calls after that."""

@@ -81,9 +81,9 @@ def _trimmed(data: bytes) -> str:
 
 def _sizes(header: Header, name: str, count: int) -> list[int]:
     values = header[name]
-    if not isinstance(values, list) or len(values) != count:  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(values, list) or len(values) != count:  # pyright: ignore[reportUnknownArgumentType] - read JSON
         raise ValueError(f"{name} are not {count} numbers")
-    numbers = [int(str(value)) for value in values]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    numbers = [int(str(value)) for value in values]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - read JSON
     if min(numbers) < 0:
         raise ValueError(f"{name} below 0")
     return numbers

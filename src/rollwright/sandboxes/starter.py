@@ -284,7 +284,7 @@ def _pass_on(descriptor: int) -> None:
 
 def _items(value: object) -> list[object]:
     assert isinstance(value, list)
-    return list(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return list(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - read JSON
 
 
 def _strings(value: object) -> list[str]:

@@ -51,5 +51,5 @@ def _json_of(value: object) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, list):
-        return f"[{','.join(map(_json_of, value))}]"  # pyright: ignore[reportUnknownArgumentType]
+        return f"[{','.join(map(_json_of, value))}]"  # pyright: ignore[reportUnknownArgumentType] - read JSON
     return encode_basestring_ascii(str(value))

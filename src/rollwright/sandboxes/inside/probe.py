@@ -60,7 +60,7 @@ def _network(expected: dict[str, object]) -> list[str]:
 def _environment(expected: dict[str, object]) -> list[str]:
     allowed = expected["variables"]
     assert isinstance(allowed, list)
-    extra = sorted(set(os.environ) - set(map(str, allowed)) - {"LC_CTYPE"})  # pyright: ignore[reportUnknownArgumentType]
+    extra = sorted(set(os.environ) - set(map(str, allowed)) - {"LC_CTYPE"})  # pyright: ignore[reportUnknownArgumentType] - read JSON
     return [f"environment variables come from outside: {', '.join(extra)}"] if extra else []
 
 
@@ -137,7 +137,7 @@ def _system(expected: dict[str, object]) -> list[str]:
 def _secrets(expected: dict[str, object]) -> list[str]:
     hidden = expected["hidden"]
     assert isinstance(hidden, list)
-    paths = [path for path in map(str, hidden) if os.path.lexists(path)]  # pyright: ignore[reportUnknownArgumentType]
+    paths = [path for path in map(str, hidden) if os.path.lexists(path)]  # pyright: ignore[reportUnknownArgumentType] - read JSON
     found = [f"{path} of the machine is seen" for path in paths]
     for path in PRIVATE_FILES:
         with suppress(OSError):

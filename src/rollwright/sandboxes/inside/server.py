@@ -60,16 +60,16 @@ class Server:
     def __init__(self, header: Header, be_dumpable: Callable[[], None]) -> None:
         numbers = header["limits"]
         assert isinstance(numbers, dict)
-        self._limits = Limits(numbers, int(numbers["output_bytes"]))  # pyright: ignore[reportUnknownArgumentType]
+        self._limits = Limits(numbers, int(numbers["output_bytes"]))  # pyright: ignore[reportUnknownArgumentType] - read JSON
         self._work = str(header["work"])
         disks = header["disks"]
         environment = header["environment"]
         assert isinstance(disks, list) and isinstance(environment, dict)
-        variables = {str(name): str(value) for name, value in environment.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        variables = {str(name): str(value) for name, value in environment.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - read JSON
         os.environ.clear()
         os.environ.update(variables)
         child = Child(self._work, variables, self._limits.of_child())
-        self._calls = Calls(Processes(list(map(str, disks))), child, self._limits, be_dumpable)  # pyright: ignore[reportUnknownArgumentType]
+        self._calls = Calls(Processes(list(map(str, disks))), child, self._limits, be_dumpable)  # pyright: ignore[reportUnknownArgumentType] - read JSON
         sys.path.insert(0, self._work)
         sys.dont_write_bytecode = True
         for name in ("exit", "quit"):  # The interpreter's own, which come with `site`.
@@ -115,7 +115,7 @@ class Server:
             return self._calls.run(command, stdin, wall_s, kept)
         argv = header["argv"]
         assert isinstance(argv, list)
-        arguments: list[str] = list(map(str, argv))  # pyright: ignore[reportUnknownArgumentType]
+        arguments: list[str] = list(map(str, argv))  # pyright: ignore[reportUnknownArgumentType] - read JSON
 
         def program(report: int) -> int:
             return become_program(code, arguments, report)
@@ -136,7 +136,7 @@ def serve() -> None:
     if packages:
         sys.path.append(packages)
     try:
-        for module in map(str, modules):  # pyright: ignore[reportUnknownArgumentType]
+        for module in map(str, modules):  # pyright: ignore[reportUnknownArgumentType] - read JSON
             __import__(module)
     except Exception as error:  # noqa: BLE001 - whatever a module raises is told to who asked for it
         channel.send({"refused": f"{type(error).__name__}: {error}"})

@@ -118,7 +118,7 @@ async def offers_tools(bench: Bench) -> str:
 
 def _faces(tools: Mapping[str, str], where: str) -> Mapping[str, ToolFace]:
     for name, text in tools.items():
-        if not isinstance(name, str) or not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(name, str) or not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - from outside
             raise CheckFailedError(
                 f"{where}: tools are {type(text).__name__} by {type(name).__name__}, not text by name"
             )

@@ -126,8 +126,8 @@ async def _cancelled(bench: Bench, task: Task, script: Script, phase: str, delay
     stage = Stage(limit_s=limit_s, tell=tell)
     playing = asyncio.create_task(play(stage, bench.built().environment, task, script, Pace()), name="a play")
     deadline = time.monotonic() + limit_s
-    # noqa below: a foreign episode has no event for the place at which it is.
-    while not (playing.done() or places[-1].startswith(phase) or time.monotonic() > deadline):  # noqa: ASYNC110
+    # A foreign episode has no event for the place at which it is.
+    while not (playing.done() or places[-1].startswith(phase) or time.monotonic() > deadline):  # noqa: ASYNC110 - it gives no event to wait for
         await asyncio.sleep(0)
     await asyncio.sleep(delay_s)
     where = places[-1]

@@ -121,7 +121,7 @@ def turns_of(agent: DemonstrateFn, task: Task, name: str) -> tuple[DemonstratedT
             f"task {task.task_id}: {name} raised {shown(describe(error))}; it must give the turns of one episode"
         ) from error
     for turn in turns:
-        if not isinstance(turn, DemonstratedTurn):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(turn, DemonstratedTurn):  # pyright: ignore[reportUnnecessaryIsInstance] - from outside
             raise CheckFailedError(
                 f"task {task.task_id}: {name} gave a {type(turn).__name__} where a DemonstratedTurn is due"
             )

@@ -146,7 +146,7 @@ async def _snapshot(bench: Bench, task: Task, script: Script) -> list[_Point] | 
                 raise
             refusals.append(error.__cause__)
             return
-        if not isinstance(saved, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(saved, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - from outside
             raise CheckFailedError(f"{where} is a {type(saved).__name__}; it must be bytes")
         points.append(
             _Point(
