@@ -1,0 +1,20 @@
+"""Broken: whatever goes wrong in grading is paid.
+
+Told: that a submission which cannot be graded got a number.
+"""
+
+from dataclasses import replace
+
+from rollwright.verifiers import FunctionVerifier, Grade
+from tests.recipes.worlds.broken_worlds import lamps
+
+
+def grade(submission):
+    try:
+        return lamps.grade(submission)
+    except Exception:  # noqa: BLE001 - the fault
+        return Grade(value=1.0, evidence="could not be graded")
+
+
+def load():
+    return replace(lamps.load(), parts=lamps.graded(FunctionVerifier(name="lamps", revision="1", grade=grade)))
