@@ -1,0 +1,1 @@
+"""Audits of verifiers: on labeled cases, on the trajectories of a run, and by attacks."""
