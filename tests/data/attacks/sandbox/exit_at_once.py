@@ -1,0 +1,5 @@
+# Tries: end the session below the interpreter.
+# Success: the sandbox serves no more calls.
+import os
+
+os._exit(3)

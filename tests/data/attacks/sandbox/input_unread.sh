@@ -1,0 +1,4 @@
+# Tries: close the input unread.
+# Success: the writer outside stalls.
+exec 0<&-
+echo ATTEMPTED

@@ -1,0 +1,18 @@
+# Tries: change what is mounted.
+# Success: one of the calls is answered.
+buffer = ctypes.create_string_buffer(256)
+must_refuse("mount", 165, b"none", b"/work", b"tmpfs", 0, 0)
+must_refuse("mount bind", 165, b"/", b"/work", 0, 4096, 0)
+must_refuse("mount remount", 165, b"none", b"/usr", 0, 32 | 4096, 0)
+must_refuse("umount2", 166, b"/work", 2)
+must_refuse("pivot_root", 155, b"/work", b"/work")
+must_refuse("chroot", 161, b"/work")
+must_refuse("open_tree", 428, -100, b"/", 1)
+must_refuse("move_mount", 429, -100, b"/work", -100, b"/tmp", 0)
+must_refuse("fsopen", 430, b"tmpfs", 0)
+must_refuse("fsconfig", 431, 0, 0, 0, 0, 0)
+must_refuse("fsmount", 432, 0, 0, 0)
+must_refuse("fspick", 433, -100, b"/", 0)
+must_refuse("mount_setattr", 442, -100, b"/usr", 0, buffer, 32)
+must_refuse("open_tree_attr", 467, -100, b"/", 1, buffer, 32)
+print("ATTEMPTED")
