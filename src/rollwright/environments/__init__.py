@@ -1,6 +1,16 @@
 """What an episode is: tools, turns and their limits. Knows no token, engine or verifier."""
 
 from rollwright.environments.arithmetic import ARITHMETIC_INSTRUCTION, ArithmeticDemonstrator
+from rollwright.environments.attack_strategies import (
+    AttackAttempt,
+    LibraryAttacker,
+    RandomAttacker,
+    StrategyLibrary,
+    attack_core,
+    attack_works,
+    mine_strategies,
+    read_library,
+)
 from rollwright.environments.calculator import calculator, calculator_tool
 from rollwright.environments.closed_forms import BanditGame, ChainGame, bandit_gradient, chain_gradient
 from rollwright.environments.code_blocks import CodeBlocks
@@ -12,6 +22,8 @@ from rollwright.environments.game_agents import GamePlanner, WalkDemonstrator, g
 from rollwright.environments.git_folder import git_folder
 from rollwright.environments.grid import GridGame
 from rollwright.environments.house import HouseGame
+from rollwright.environments.injection_targets import DEFENSES, INJECTION_TARGETS, InjectionTarget, injection_target
+from rollwright.environments.injections import AgentInjections, AttackerInjections
 from rollwright.environments.interpreter import (
     INTERPRETER_INSTRUCTION,
     CodeForm,
@@ -79,6 +91,20 @@ from rollwright.environments.workplace import (
 )
 
 __all__ = [
+    "DEFENSES",
+    "INJECTION_TARGETS",
+    "AgentInjections",
+    "AttackAttempt",
+    "AttackerInjections",
+    "InjectionTarget",
+    "LibraryAttacker",
+    "RandomAttacker",
+    "StrategyLibrary",
+    "attack_core",
+    "attack_works",
+    "injection_target",
+    "mine_strategies",
+    "read_library",
     "ACTOR",
     "ARITHMETIC_INSTRUCTION",
     "DIALOGUE_RULES",

@@ -21,6 +21,16 @@ from rollwright.tasks.gym import GymEntry, GymGenerator, gym_entries, gym_source
 from rollwright.tasks.houses import AGENT, HAND, OPEN, SHUT, HouseSize, house_source
 from rollwright.tasks.inductions import Train, goes_east, induction_source, read_rule, renamed, trains_of
 from rollwright.tasks.inequalities import Difference, conflict_of, repair_source
+from rollwright.tasks.injections import (
+    INJECTION_STYLES,
+    Errand,
+    InjectionRole,
+    Payment,
+    attack_strata,
+    errand_of,
+    injection_strata,
+    read_payment,
+)
 from rollwright.tasks.intrusions import HOSTS, WATCH_STEPS, intrusion_source
 from rollwright.tasks.jsonl import jsonl_source, read_jsonl
 from rollwright.tasks.mixture import HeldOut, Mixture, Stratum, stratum_of
@@ -84,6 +94,14 @@ from rollwright.tasks.workplace import (
 )
 
 __all__ = [
+    "INJECTION_STYLES",
+    "Errand",
+    "InjectionRole",
+    "Payment",
+    "attack_strata",
+    "errand_of",
+    "injection_strata",
+    "read_payment",
     "AGENT",
     "AGENTS",
     "BRIDGE",

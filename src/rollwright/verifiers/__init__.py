@@ -10,6 +10,7 @@ from rollwright.verifiers.answers import (
     final_text,
     read_answer,
 )
+from rollwright.verifiers.attack_diversity import AttackDiversityVerifier
 from rollwright.verifiers.choice import choice_verifier
 from rollwright.verifiers.composition import Composition, Part, Role, Score
 from rollwright.verifiers.end_state import end_state_verifier
@@ -31,6 +32,7 @@ from rollwright.verifiers.goal_state import goal_state_verifier, return_verifier
 from rollwright.verifiers.grading import FunctionVerifier, Grade, GradeFn
 from rollwright.verifiers.gym_verifier import GymVerifier, gym_pool, tagged_answer
 from rollwright.verifiers.induction import rule_verifier
+from rollwright.verifiers.injections import InjectionMeasure, injection_verifier
 from rollwright.verifiers.json_schema import json_schema_verifier
 from rollwright.verifiers.language import LANGUAGES, LanguageRule, language_share, language_verifier
 from rollwright.verifiers.listed import SetRule, set_verifier
@@ -66,6 +68,9 @@ from rollwright.verifiers.unit_tests import UnitTestRule, UnitTestVerifier
 from rollwright.verifiers.units import UnitsRule, units_verifier
 
 __all__ = [
+    "AttackDiversityVerifier",
+    "InjectionMeasure",
+    "injection_verifier",
     "LANGUAGES",
     "REPOSITORY_PATCH",
     "REPOSITORY_TREE",

@@ -27,6 +27,7 @@ WORLDS: Mapping[str, str] = MappingProxyType(
         "text_world": f"{_HERE}.text_world:load",
         "workplace": f"{_HERE}.workplace:load",
         "dialogue": f"{_HERE}.dialogue:load",
+        "injection": f"{_HERE}.injection:load",
     }
 )
 """Name to `package.module:callable`; the callable's docstring begins with what the world is."""
