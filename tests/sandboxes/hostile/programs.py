@@ -6,7 +6,7 @@ import os
 import secrets
 import sys
 import tomllib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -45,12 +45,9 @@ class Program:
 def programs() -> tuple[Program, ...]:
     """Every row, in order."""
     rows = tomllib.loads((FOLDER / "table.toml").read_text())["program"]
+    calls = {".sh": "shell", ".py": "program"}
     return tuple(
-        Program(
-            **{"call": "shell" if row["file"].endswith(".sh") else "program"}
-            | row
-            | {"statuses": tuple(row["statuses"])}
-        )
+        Program(**{"call": calls[Path(row["file"]).suffix]} | row | {"statuses": tuple(row["statuses"])})
         for row in rows
     )
 
@@ -80,42 +77,22 @@ class Outside:
 
     def marks(self) -> list[str]:
         """Files that programs left outside."""
-        places = [
-            "/",
-            "/tmp",
-            "/var/tmp",
-            "/dev",
-            "/dev/shm",
-            "/root",
-            "/home",
-            "/run",
-            "/usr",
-            "/usr/lib",
-            "/etc",
-            "/work",
-        ]
+        places = "/ /tmp /var/tmp /dev /dev/shm /root /home /run /usr /usr/lib /etc /work".split()
         found = [place for place in [*places, *sys.path] if os.path.exists(os.path.join(place, MARK))]
         found += [str(path) for top in (self.folder, PROJECT / "tests") for path in top.rglob(MARK)]
         return found
 
     def settings(self) -> dict[str, str]:
         """Settings of the machine that programs try to change."""
-        paths = [
-            "kernel/core_pattern",
-            "kernel/hostname",
-            "kernel/domainname",
-            "kernel/modprobe",
-            "vm/overcommit_memory",
-        ]
-        return {path: (Path("/proc/sys") / path).read_text() for path in paths}
+        names = "core_pattern hostname domainname panic printk pid_max shmmax".split()
+        return {name: (Path("/proc/sys/kernel") / name).read_text() for name in names}
 
 
 @contextlib.asynccontextmanager
-async def open_outside(folder: Path) -> AsyncIterator[Outside]:
+async def open_outside(folder: Path) -> AsyncGenerator[Outside]:
     """Listening servers and secret files, which note whoever comes."""
     canary = f"CANARY-{secrets.token_hex(16)}"
-    folder.chmod(0o777)
-    (folder / "secret.txt").write_text(canary)
+    _lay_out(folder, canary)
     abstract = f"rollwright-{secrets.token_hex(8)}"
     reached: list[str] = []
 
@@ -142,3 +119,8 @@ async def open_outside(folder: Path) -> AsyncIterator[Outside]:
             abstract=abstract,
             reached=reached,
         )
+
+
+def _lay_out(folder: Path, canary: str) -> None:
+    folder.chmod(0o777)
+    (folder / "secret.txt").write_text(canary)

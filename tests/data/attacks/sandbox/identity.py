@@ -4,7 +4,8 @@ import glob
 
 if os.getuid() == 0:
     print("BREACH user 0")
-must_refuse("setuid", 105, 0)
+if call(105, 0)[0] == 0:
+    print("BREACH setuid")
 for name, number, arguments in (
     ("setgid", 106, (0,)), ("setreuid", 113, (0, 0)), ("setresuid", 117, (0, 0, 0)), ("setresgid", 119, (0, 0, 0)),
     ("setgroups", 116, (0, 0)), ("setfsuid", 122, (0,)),
@@ -19,7 +20,7 @@ for line in open("/proc/self/status"):
         print("BREACH", line)
     if line.startswith("Seccomp:") and line.split()[1] != "2":
         print("BREACH", line)
-for name in ("uid_map", "gid_map", "setgroups", "oom_score_adj", "oom_adj", "loginuid", "sched", "timerslack_ns", "projid_map"):
+for name in ("uid_map", "gid_map", "setgroups", "oom_score_adj", "oom_adj", "loginuid", "projid_map"):
     for process in ("1", "self"):
         try:
             with open(f"/proc/{process}/{name}", "w") as file:

@@ -5,9 +5,11 @@ import os
 
 for path in glob.glob("/proc/sys/*/*") + glob.glob("/proc/sys/*/*/*") + ["/proc/sysrq-trigger", "/proc/irq/default_smp_affinity", "/proc/acpi/wakeup", "/proc/mtrr", "/proc/timer_list"]:
     try:
-        os.close(os.open(path, os.O_WRONLY))
-        print("BREACH", path)
-    except OSError:
+        value = open(path).read()
+        with open(path, "w") as file:
+            file.write(str(int(value) - 1))
+        print("BREACH", path, value, open(path).read())
+    except (OSError, ValueError):
         pass
 for path in ("/proc/kcore", "/proc/kmsg", "/proc/kpageflags", "/proc/kpagecount", "/proc/keys", "/proc/key-users", "/proc/slabinfo", "/proc/vmallocinfo", "/dev/kmsg", "/dev/mem", "/dev/port", "/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/vsock", "/dev/vhost-vsock", "/dev/sda", "/dev/vda", "/dev/loop-control", "/dev/tty", "/dev/console", "/dev/nvidia0", "/dev/nvidiactl"):
     try:

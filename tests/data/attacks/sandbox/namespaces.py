@@ -5,6 +5,8 @@ for name, flag in {
     "uts": 0x4000000, "cgroup": 0x2000000, "time": 0x80,
 }.items():
     must_refuse(f"unshare {name}", 272, flag)
+    if name == "time":  # the bit means something else there
+        continue
     value, error = call(56, flag | 17, 0, 0, 0, 0)
     if value == 0:
         os._exit(0)

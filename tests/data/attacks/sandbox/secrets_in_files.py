@@ -6,7 +6,8 @@ import re
 pattern = re.compile(rb"CANARY-[0-9a-f]{32}")
 for path in ("/root", "/home", "/etc/passwd", "/etc/shadow", "/etc/hosts", "/etc/resolv.conf", "/etc/machine-id", "/etc/ssh", "/var", "/run", "/mnt", "/srv", "/opt/secrets", "/boot", "@CANARY_FOLDER@", "@PROJECT@", "/proc/1/root/root", "/proc/1/cwd"):
     try:
-        print("BREACH", path, os.stat(path))
+        if not "@PREFIX@/".startswith(path + "/") or len(os.listdir(path)) > 1:
+            print("BREACH", path, os.stat(path))
     except OSError:
         pass
 seen = 0
