@@ -1,0 +1,80 @@
+"""Programs that mean to be paid without being right, in the sandbox that `unit_tests` opens."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollwright.recipes.build.named_verifiers import NamedVerifier, named_verifier
+from tests.verifiers.hostile.attacks import Attack, Earned, read_attacks, verified
+
+ATTACKS = read_attacks("programs.jsonl")
+CALLS: list[dict[str, Any]] = [
+    {"args": [[1, 2, 3]], "expected": 6},
+    {"args": [[]], "expected": 0},
+    {"args": [[1]], "expected": 1},
+    {"args": [[-1, -2]], "expected": -3},
+]
+STREAMS = [
+    {"stdin": "1 2 3\n", "expected": "6"},
+    {"stdin": "0 0\n", "expected": "0"},
+    {"stdin": "-1 -2\n", "expected": "-3"},
+]
+LIMITS = {"wall_s": 0.5, "memory_bytes": 300 * 2**20}
+SUITE_S = 20.0
+MARK = Path("/tmp/rollwright-attack")  # noqa: S108 - what an attack that gets out would leave
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graders:
+    """One pool of sandboxes for each way of scoring."""
+
+    all: NamedVerifier
+    fraction: NamedVerifier
+
+    def of(self, attack: Attack) -> NamedVerifier:
+        return self.fraction if attack.kind == "fraction" else self.all
+
+
+@pytest.fixture(scope="module")
+def graders() -> Iterator[Graders]:
+    pair = Graders(
+        all=named_verifier("unit_tests", suite_s=SUITE_S),
+        fraction=named_verifier("unit_tests", scoring="fraction", suite_s=SUITE_S),
+    )
+    yield pair
+    pair.all.close()
+    pair.fraction.close()
+
+
+def posed(attack: Attack) -> Attack:
+    """The attack with the task that it is made against: the sum of a list of numbers."""
+    is_stream = attack.kind == "stdin"
+    info = {"tests": STREAMS, "language": "python"} if is_stream else {"tests": CALLS, "entry_point": "total"}
+    text = f"```python\n{attack.row['code']}\n```"
+    return replace(
+        attack, row=attack.row | {"question": "Sum them.", "answer": "-", "info": info | LIMITS, "text": text}
+    )
+
+
+def complaints(graders: Graders, attacks: Sequence[Attack]) -> list[str]:
+    async def all_of_them() -> list[Earned]:
+        lanes = [verified(graders.of(attack).verifier, [posed(attack)]) for attack in attacks]
+        return [earned for lane in lanes for earned in await lane]
+
+    return [said for one in asyncio.run(all_of_them()) if (said := one.complaint(within_s=SUITE_S + 5.0))]
+
+
+@pytest.mark.parametrize("kind", ["function", "fraction", "stdin"])
+def test_a_program_is_paid_what_it_earned(graders: Graders, kind: str) -> None:
+    assert complaints(graders, [a for a in ATTACKS if a.kind == kind and not a.is_slow]) == []
+    assert not MARK.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", [a for a in ATTACKS if a.is_slow], ids=lambda attack: attack.id)
+def test_a_program_that_uses_up_its_limits_ends_in_a_number(graders: Graders, attack: Attack) -> None:
+    assert complaints(graders, [attack]) == []
