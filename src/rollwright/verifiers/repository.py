@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from rollwright.record import Submission, Verdict, digest
-from rollwright.sandboxes import Sandbox, SandboxError, Sandboxes
+from rollwright.sandboxes import Sandbox, SandboxError, Sandboxes, SandboxFileError
 from rollwright.tasks import (
     PLAIN_VALUES_REVISION,
     HiddenTest,
@@ -39,9 +39,10 @@ REPOSITORY_TREE = "tree.json"
 """Artifact of an episode: `{"files": {path: text}, …}`."""
 REPOSITORY_PATCH = "patch.diff"
 """Artifact instead of it: a unified difference to the task's files."""
-_REVISION = 1
+_REVISION = 2
 _MAX_ANSWER = 12_000
 _MAX_ARTIFACT = 8 * 2**20
+_MAX_FILES = 1000
 _CONTROLS = frozenset(
     {"conftest.py", "sitecustomize.py", "usercustomize.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"}
 )
@@ -116,8 +117,11 @@ class RepositoryVerifier:
         if isinstance(submitted, Grade):
             return submitted
         async with self.pool.take() as sandbox:
-            for path, text in judged_files(repository, submitted).items():
-                await sandbox.write(path, text.encode())
+            try:
+                for path, text in judged_files(repository, submitted).items():
+                    await sandbox.write(path, text.encode())
+            except SandboxFileError as error:  # A name that is too long, a file where a folder is due, a full disk.
+                return _bad_tree(str(error)[:400])
             run = await _run(sandbox, [*repository.fail_to_pass, *repository.pass_to_pass])
         return grade_run(
             run,
@@ -152,7 +156,11 @@ def _submitted(submission: Submission, repository: Repository) -> Mapping[str, s
     if REPOSITORY_TREE not in artifacts:
         return Grade(value=0.0, finding="nothing_changed", evidence="the episode used no tool")
     files = _files(artifacts[REPOSITORY_TREE])
-    return files if files is not None else Grade(value=0.0, finding="bad_tree", evidence="the artifact is no tree")
+    return files if files is not None else _bad_tree("the artifact is no tree")
+
+
+def _bad_tree(why: str) -> Grade:
+    return Grade(value=0.0, finding="bad_tree", evidence=why)
 
 
 def _files(data: bytes) -> Mapping[str, str] | None:
@@ -161,14 +169,27 @@ def _files(data: bytes) -> Mapping[str, str] | None:
     except (ValueError, RecursionError):
         return None
     files = loaded.get("files") if isinstance(loaded, Mapping) else None
-    if not isinstance(files, Mapping):
+    if not isinstance(files, Mapping) or len(files) > _MAX_FILES:
         return None
-    safe = {path: text for path, text in files.items() if isinstance(text, str) and _is_inside(path)}
+    safe = {
+        path: text
+        for path, text in files.items()
+        if isinstance(text, str) and _is_inside(path) and _is_unicode(path) and _is_unicode(text)
+    }
     return safe if len(safe) == len(files) else None
 
 
 def _is_inside(path: str) -> bool:
     return not path.startswith("/") and "\0" not in path and not {"..", "", ".", ".git"}.intersection(path.split("/"))
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be written at all: JSON may hold halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 async def _run(sandbox: Sandbox, tests: Sequence[HiddenTest]) -> TestRun:

@@ -42,8 +42,8 @@ def write_file(work: str, path: str, data: bytes) -> None:
 
 def read_file(work: str, path: str, most: int) -> bytes | None:
     """At most so many bytes of a regular file; None where there is none."""
-    root, *folders, name = _parts(work, path)
     try:
+        root, *folders, name = _parts(work, path)
         folder = _folder(root, folders, leave_folder)
         try:
             file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -93,6 +93,14 @@ def listed(work: str) -> list[str]:
 
 def _parts(work: str, path: str) -> list[str]:
     """A folder that is there, the folders below it, and the name."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise FilingError(f"{path!r} has characters that no file's name can have") from error
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise FilingError(f"{path!r} is no valid text") from error
     rest = path.removeprefix(f"{WORK}/")
     is_absolute = rest.startswith("/")
     parts = [part for part in rest.split("/") if part not in ("", ".")]
