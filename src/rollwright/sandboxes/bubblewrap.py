@@ -17,6 +17,8 @@ DISKS = (WORK, "/tmp", "/dev/shm")
 """All that can be written; each a file system of a fixed size."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache")
 """Read by every program: what the system installs, and nothing of what it knows."""
+READ_ONLY_IN_THE_END = ("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/")
+"""Of `/proc`, the settings of its own namespaces: their owner may write them without any capability."""
 LEAST_DISK_BYTES = 2**20
 
 
@@ -94,4 +96,4 @@ def _after(limits: SandboxLimits) -> tuple[str, ...]:
     base_packages = Path(sysconfig.get_path("purelib", vars={"base": sys.base_prefix}))
     if sys.base_prefix != "/usr" and base_packages.is_dir():
         arguments += ["--size", "4096", "--tmpfs", str(base_packages), "--remount-ro", str(base_packages)]
-    return (*arguments, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK)
+    return (*arguments, *READ_ONLY_IN_THE_END, "--chdir", WORK)

@@ -13,7 +13,7 @@ from rollwright.sandboxes.sandbox import Isolation
 
 __all__ = ["system_call_filter"]
 
-EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
+EPERM, ENOSYS, EOPNOTSUPP, EAFNOSUPPORT = 1, 38, 95, 97
 LOAD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 ALLOW, KILL, REFUSE = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
@@ -39,6 +39,7 @@ X86_64 = {
     "sched_setscheduler": 144, "vhangup": 153, "modify_ldt": 154, "pivot_root": 155, "_sysctl": 156, "adjtimex": 159,
     "chroot": 161, "acct": 163, "settimeofday": 164, "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168,
     "reboot": 169, "sethostname": 170, "setdomainname": 171, "iopl": 172, "ioperm": 173, "create_module": 174,
+    "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190,
     "init_module": 175, "delete_module": 176, "get_kernel_syms": 177, "query_module": 178, "quotactl": 179,
     "nfsservctl": 180, "sched_setaffinity": 203, "io_setup": 206, "lookup_dcookie": 212, "remap_file_pages": 216,
     "clock_settime": 227, "mbind": 237, "set_mempolicy": 238, "mq_open": 240, "mq_unlink": 241, "kexec_load": 246,
@@ -49,6 +50,7 @@ X86_64 = {
     "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323, "ioctl": 16, "socket": 41, "socketpair": 53,
 }  # fmt: skip
 AARCH64 = {
+    "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7,
     "io_setup": 0, "lookup_dcookie": 18, "ioctl": 29, "ioprio_set": 30, "umount2": 39, "mount": 40, "pivot_root": 41,
     "nfsservctl": 42, "chroot": 51, "vhangup": 58, "quotactl": 60, "vmsplice": 75, "acct": 89, "personality": 92,
     "unshare": 97, "kexec_load": 104, "init_module": 105, "delete_module": 106, "clock_settime": 112, "syslog": 116,
@@ -64,6 +66,8 @@ AARCH64 = {
 }  # fmt: skip
 NOT_IMPLEMENTED = frozenset({"clone3", "io_uring_setup", "memfd_create", "memfd_secret", "io_setup", "mq_open"})
 """Answered as a kernel without them would: libraries then take another way."""
+ATTRIBUTES = frozenset({"setxattr", "lsetxattr", "fsetxattr"})
+"""Answered as a file system without them would: they hold content that no size of a file system bounds."""
 ON_ITSELF = frozenset({"prlimit64", "sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"})
 """Allowed where the process that is named is 0, the caller."""
 
@@ -112,7 +116,8 @@ def system_call_filter(isolation: Isolation, machine: str | None = None) -> byte
 
 def _on_arguments(call: str) -> list[tuple[int, int, int, int]]:
     """What becomes of a call with this number; always ends in a return."""
-    refusal = (RETURN, 0, 0, REFUSE | (ENOSYS if call in NOT_IMPLEMENTED else EPERM))
+    error = ENOSYS if call in NOT_IMPLEMENTED else EOPNOTSUPP if call in ATTRIBUTES else EPERM
+    refusal = (RETURN, 0, 0, REFUSE | error)
     allowance = (RETURN, 0, 0, ALLOW)
     if call in ON_ITSELF:
         return [(LOAD, 0, 0, ARGUMENTS_AT), (JUMP_EQUAL, 1, 0, 0), refusal, allowance]

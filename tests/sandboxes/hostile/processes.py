@@ -9,7 +9,7 @@ __all__ = ["is_stopped", "processes_within", "pinned_namespace"]
 
 
 def processes_within(namespace: str) -> set[int]:
-    """Numbers, outside, of all processes of a namespace of processes, dead ones that nobody collected included.
+    """Numbers, outside, of all living processes of a namespace of processes.
 
     Args:
         namespace: As `/proc/PID/ns/pid` names it.
@@ -18,7 +18,7 @@ def processes_within(namespace: str) -> set[int]:
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                if os.readlink(f"{entry.path}/ns/pid") == namespace:
+                if os.readlink(f"{entry.path}/ns/pid") == namespace and not _is_dead(entry.path):
                     found.add(int(entry.name))
     return found
 
@@ -45,3 +45,8 @@ def pinned_namespace(namespace: str) -> Generator[None]:
         yield
     finally:
         os.close(held)
+
+
+def _is_dead(folder: str) -> bool:
+    """Whether it has ended and its parent, a stopped session, has not taken note of it."""
+    return Path(folder, "stat").read_text().rpartition(")")[2].split()[0] in "ZX"

@@ -31,6 +31,7 @@ class Program:
     ends_in_s: float | None = None
     exit_code: int | None = None
     is_no_file: bool = False
+    closes_work: bool = False
     begins_with: str | None = None
 
     def code(self, outside: "Outside") -> str:

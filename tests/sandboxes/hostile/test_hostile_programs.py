@@ -190,7 +190,7 @@ async def _attack(program: Program, sandboxes: Sandboxes, outside: Outside, cana
                 if len(left) > 1 or not all(is_stopped(process) for process in left):
                     faults.append(f"processes are left after the call: {left}; {result}")
                 faults += await _faults_of_files(program, sandbox, canaries)
-                faults += await _faults_of_later_calls(sandbox)
+                faults += await _faults_of_later_calls(program, sandbox)
         except Exception as error:  # noqa: BLE001
             faults.append(f"raised {error!r}")
         if left := await _wait_until_few(namespace, set(), most=0):
@@ -204,7 +204,7 @@ async def _run(program: Program, sandbox: Sandbox, outside: Outside) -> SandboxR
 
 
 async def _wait_until_few(namespace: str, before: set[int], *, most: int = 1) -> set[int]:
-    """Processes beyond those before: at most so many, all of them stopped, or those of a second later."""
+    """Living processes beyond those before: at most so many, all of them stopped, or those of a second later."""
     until = time.monotonic() + 1
     while True:
         left = processes_within(namespace) - before
@@ -254,10 +254,12 @@ async def _faults_of_files(program: Program, sandbox: Sandbox, canaries: tuple[s
     return faults
 
 
-async def _faults_of_later_calls(sandbox: Sandbox) -> list[str]:
+async def _faults_of_later_calls(program: Program, sandbox: Sandbox) -> list[str]:
     """The sandbox serves what comes next."""
     later = await sandbox.program("print(len([1, 2, 3]), int('42'))")
-    faults = [] if (later.status, later.stdout) == ("ok", "3 42\n") else [f"the next program fails: {later}"]
+    is_served = (later.status, later.stdout) == ("ok", "3 42\n")
+    is_told = program.closes_work and (later.status, "/work" in later.stderr) == ("failed", True)
+    faults = [] if is_served or is_told else [f"the next program fails: {later}"]
     cell = await sandbox.python("1 + 1", wall_s=1)
     if cell.status == "ok" and cell.stdout not in {"2\n", ""}:
         faults.append(f"the next cell says {cell}")

@@ -114,6 +114,8 @@ class Calls:
         self._processes.end(keep.pid if keep else None)
         if keep and self._processes.orphaned_zombies(keep.pid):
             self._reap_inside(keep)
+            # What a handler or a thread of the session began while it was awake.
+            self._processes.end(keep.pid)
 
     def _reap_inside(self, session: Session) -> None:
         """Let the session take in its own dead; one that does not is ended by the next call that finds it so."""
@@ -163,6 +165,9 @@ class Calls:
         exit_code = 125
         try:
             exit_code = run(child.settle(streams, keep, self._be_dumpable))
+        except OSError as error:
+            # A program before this one may have closed its work folder.
+            os.write(2, f"no program can be started in this sandbox: {error}\n".encode())
         finally:
             os._exit(exit_code & 0xFF)
 
