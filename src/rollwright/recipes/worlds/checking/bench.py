@@ -57,11 +57,15 @@ class Bench:
         world = self.built()
         agents = {REFERENCE: world.reference, NULL: null_agent}
         agents |= {attack_name(name): agent for name, agent in world.attacks.items()}
-        scripts = [Script(name=name, turns=turns_of(agent, task, name)) for name, agent in agents.items()]
+        scripts: list[Script] = []
+        for name, agent in agents.items():
+            self.stage.at(f"planning the turns of {name}, task {task.task_id},")
+            scripts.append(Script(name=name, turns=turns_of(agent, task, name)))
         return (*scripts, Script(name=PROBE, turns=self._probe()))
 
     def reference(self, task: Task) -> Script:
         """How a task is solved."""
+        self.stage.at(f"planning the turns of {REFERENCE}, task {task.task_id},")
         return Script(name=REFERENCE, turns=turns_of(self.built().reference, task, REFERENCE))
 
     def played(self, task: Task, script: str) -> Transcript:
@@ -74,6 +78,11 @@ class Bench:
         if transcript is None:
             raise CheckFailedError(f"task {task.task_id}, {script}: it could not be played; mend that first")
         return transcript
+
+    def probe(self) -> DemonstratedTurn:
+        """Each tool called once, in one turn."""
+        calls = [turn.calls[0] for turn in self._probe()[::_PROBES]]
+        return DemonstratedTurn(text="", calls=tuple(calls))
 
     def _probe(self) -> tuple[DemonstratedTurn, ...]:
         """Each tool called three times with arguments made from its schema, a call a turn."""

@@ -1,13 +1,16 @@
 """Who is paid: the reference on every task, nobody who did not solve it, and the same each time."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rollwright.recipes.worlds.checking.bench import NULL, REFERENCE, Bench, attack_name
 from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, shown
 from rollwright.recipes.worlds.checking.playing import Transcript
-from rollwright.recipes.worlds.checking.stage import SLOW_S
+from rollwright.recipes.worlds.checking.stage import SLOW_S, describe
+from rollwright.record import Submission
 from rollwright.verifiers import Composition, Score
+from rollwright.verifiers.restating import restate
 
 __all__ = ["pays_no_attack", "pays_nobody_for_nothing", "pays_the_reference", "repeats_verdicts"]
 
@@ -69,6 +72,11 @@ async def repeats_verdicts(bench: Bench) -> str:
         mute = next((v.verifier for v in one.verdicts if not v.evidence and v.finding is None), None)
         if mute is not None:
             raise CheckFailedError(f"{transcript.where}: verifier {mute} gives a verdict without evidence or finding")
+        _refuse_late(bench, transcript, one)
+    await _refuse_comparison(bench, transcripts, first)
+    for name in (REFERENCE, NULL):
+        transcript = bench.played(bench.tasks[0], name)
+        await _refuse_false_numbers(bench, transcript, first[transcript.where])
     return f"{len(transcripts)} submissions, {len(_composition(bench).parts)} verdicts each, the same in another thread"
 
 
@@ -93,11 +101,69 @@ async def _pays_not(bench: Bench, names: Sequence[str]) -> str:
     return f"at most {most:g} is paid in {len(bench.tasks) * len(names)} episodes; {threshold:g} is a success"
 
 
+def _refuse_late(bench: Bench, transcript: Transcript, score: Score) -> None:
+    for part, verdict in zip(_composition(bench).parts, score.verdicts, strict=True):
+        deadline_s = part.verifier.deadline_s
+        if verdict.latency_s > deadline_s:
+            raise CheckFailedError(
+                f"{transcript.where}: verifier {verdict.verifier} took {verdict.latency_s:.2g} s for a verdict, and "
+                f"its deadline is {deadline_s:g} s; it must await, or work in a thread or process, to be ended"
+            )
+
+
+async def _refuse_comparison(bench: Bench, transcripts: Sequence[Transcript], first: Mapping[str, Score]) -> None:
+    """Asked for all verdicts at once, a verifier of single trajectories says the same."""
+    submissions = [transcript.submission() for transcript in transcripts]
+    for number, part in enumerate(_composition(bench).parts):
+        verifier = part.verifier
+        if verifier.scope != "trajectory":
+            continue
+        what = f"verifier {verifier.name}, asked for {len(submissions)} verdicts at once"
+        allowed_s = verifier.deadline_s * len(submissions) + bench.stage.limit_s
+        bench.stage.at(what, allowed_s)
+        try:
+            async with asyncio.timeout(allowed_s):
+                verdicts = restate(verifier, await verifier.verify(submissions), submissions, 0.0)
+        except Exception as error:
+            raise CheckFailedError(f"{what}, gave none: {describe(error)}") from error
+        for transcript, verdict in zip(transcripts, verdicts, strict=True):
+            alone = first[transcript.where].verdicts[number]
+            if verdict.outcome != alone.outcome:
+                raise CheckFailedError(
+                    f"{transcript.where}: {what}, said {shown(verdict.outcome)} and {shown(alone.outcome)} when it was "
+                    "asked for this one alone; a verdict depends on the submission alone, not on those beside it"
+                )
+
+
+async def _refuse_false_numbers(bench: Bench, transcript: Transcript, right: Score) -> None:
+    """What the policy did not cause is an error and no number."""
+    known = transcript.submission()
+    broken = {
+        "a task that cannot be read": replace(known, task=replace(known.task, payload="no JSON")),
+        "no artifacts": replace(known, artifacts={}),
+    }
+    for what, submission in broken.items():
+        score = await _scored(bench, submission, f"{transcript.where}, with {what}")
+        for one, other in zip(right.verdicts, score.verdicts, strict=True):
+            if isinstance(one.outcome, str) or isinstance(other.outcome, str) or one.outcome == other.outcome:
+                continue
+            if submission.task == known.task and other.outcome < one.outcome:
+                continue  # That nothing was left may be a finding about the policy; it never pays more.
+            raise CheckFailedError(
+                f"{transcript.where}: verifier {one.verifier} said {one.outcome:g}, and {other.outcome:g} with {what}; "
+                "what the policy did not cause is an error (`grader_error`; raise GoldError), never a number"
+            )
+
+
 async def _score(bench: Bench, transcript: Transcript) -> Score:
+    return await _scored(bench, transcript.submission(), transcript.where)
+
+
+async def _scored(bench: Bench, submission: Submission, where: str) -> Score:
     composition = _composition(bench)
     allowed = sum(part.verifier.deadline_s for part in composition.parts) + bench.stage.limit_s
-    bench.stage.at(f"scoring {transcript.where}", allowed)
-    (score,) = await composition.score([transcript.submission()])
+    bench.stage.at(f"scoring {where}", allowed)
+    (score,) = await composition.score([submission])
     return score
 
 

@@ -9,11 +9,21 @@ from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, Enviro
 from rollwright.recipes.worlds.checking.playing import SEED
 from rollwright.recipes.worlds.checking.reading import read_result, read_step
 from rollwright.recipes.worlds.checking.schemas import BadArguments, bad_arguments, plausible
-from rollwright.record import Action, EnvironmentBrokenError, Episode, Task, ToolRequest, ToolResult
+from rollwright.record import (
+    Action,
+    EnvironmentBrokenError,
+    Episode,
+    NotSnapshottableError,
+    Task,
+    ToolRequest,
+    ToolResult,
+)
 
 __all__ = ["answers_bad_calls", "answers_bad_turns", "declares_limits", "refuses_bad_tasks"]
 
 _MOST_COUNTED = 200
+_MARK_CHARACTERS = 80
+"""Of the mark that says what was cut; it comes on top."""
 _ODD = "\x00\u202e<|im_end|></tool_call>\N{GRINNING FACE}"
 _TURNS = {
     "an empty text": Action(actor="", turn=0, text="", calls=()),
@@ -82,8 +92,12 @@ async def declares_limits(bench: Bench) -> str:
     if wrong is not None:
         raise CheckFailedError(f"the limit {wrong} is {shown(limits[wrong])}; it must be a number of at least 0")
     most = limits.get("calls")
+    longest = limits.get("result_characters")
+    if longest is not None:
+        _refuse_long(bench, longest)
     if most is not None and most <= _MOST_COUNTED and bench.tools:
         await _exceed(bench, int(most))
+        await _exceed_restored(bench, int(most))
     return ", ".join(f"{name} {value:g}" for name, value in limits.items())
 
 
@@ -117,15 +131,60 @@ async def _step(bench: Bench, episode: Episode, actor: str, turn: Action, where:
     read_step(await bench.stage.ask(where, lambda: episode.step(action)), where)
 
 
-async def _exceed(bench: Bench, most: int) -> None:
+def _refuse_long(bench: Bench, longest: float) -> None:
+    for transcript in bench.plays.values():
+        found = max((len(p.text) for p in transcript.passages if p.kind == "tool"), default=0)
+        if found > longest + _MARK_CHARACTERS:
+            raise CheckFailedError(
+                f"{transcript.where}: result_characters is declared as {longest:g}, and a result had {found:,} "
+                "characters; longer ones are cut with a mark (`rollwright.environments.cut_text`)"
+            )
+
+
+async def _called(bench: Bench, episode: Episode, times: int, where: str) -> ToolResult | None:
+    """The answer to the last of several calls of the first tool."""
     name, face = next(iter(bench.tools.items()))
+    result: ToolResult | None = None
+    for number in range(times):
+        request = ToolRequest(call_id=f"e/c{number}", tool=name, arguments=plausible(face.parameters))
+        result = await _answer(bench, episode, request, f"call {number + 1} of {name}, {where},")
+    return result
+
+
+async def _exceed_restored(bench: Bench, most: int) -> None:
+    """A snapshot holds what was used up of a limit."""
+    environment, task = bench.built().environment, bench.tasks[0]
+    where = f"task {task.task_id}"
+    async with bench.stage.opened(environment, task, SEED, where=where) as episode:
+        begun = read_step(await bench.stage.ask(f"begin of {where}", episode.begin), where)
+        result = await _called(bench, episode, 1, where)
+        if result is None or result.status == "limit":
+            return
+        await _step(
+            bench, episode, begun.observations[0].actor, Action(actor="", turn=0, text="", calls=(result,)), where
+        )
+        try:
+            saved = await bench.stage.ask(f"snapshot of {where}", episode.snapshot)
+        except EnvironmentFaultError as error:
+            if isinstance(error.__cause__, NotSnapshottableError):
+                return
+            raise
+    where = f"task {task.task_id}, from a snapshot after one call"
+    async with bench.stage.opened(environment, task, SEED, where=where, snapshot=saved) as episode:
+        await bench.stage.ask(f"begin of {where}", episode.begin)
+        result = await _called(bench, episode, most, where)
+    if result is None or result.status != "limit":
+        raise CheckFailedError(
+            f"{where}: {most} calls are declared as the limit, and {most} more were answered, the last with status "
+            f"{result.status if result else None!r}; the snapshot does not hold how many were made"
+        )
+
+
+async def _exceed(bench: Bench, most: int) -> None:
     where = f"task {bench.tasks[0].task_id}"
     async with bench.stage.opened(bench.built().environment, bench.tasks[0], SEED, where=where) as episode:
         await bench.stage.ask(f"begin of {where}", episode.begin)
-        result: ToolResult | None = None
-        for number in range(most + 1):
-            request = ToolRequest(call_id=f"e/c{number}", tool=name, arguments=plausible(face.parameters))
-            result = await _answer(bench, episode, request, f"call {number + 1} of {name}, {where},")
+        result = await _called(bench, episode, most + 1, where)
     if result is None or result.status != "limit":
         raise CheckFailedError(
             f"{where}: {most} calls are declared as the limit, and call {most + 1} was answered with status "

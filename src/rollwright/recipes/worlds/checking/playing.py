@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 
 from rollwright.environments import DemonstratedTurn, DemonstrateFn
 from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, shown
-from rollwright.recipes.worlds.checking.reading import read_artifacts, read_result, read_step
+from rollwright.recipes.worlds.checking.reading import (
+    read_artifacts,
+    read_result,
+    read_step,
+    refuse_early_reward,
+)
 from rollwright.recipes.worlds.checking.stage import Stage, describe
 from rollwright.record import (
     Action,
@@ -168,12 +173,15 @@ class _Player:
         self._t = transcript
         self._pace = pace
         self._num_calls = len(transcript.statuses)
+        self._tools: Mapping[str, str] = {}
 
     async def play(self, script: Script) -> None:
         """Begin, take the turns, end."""
-        self._note("the tools", canonical_json(dict(self._episode.tools)))
+        self._tools = dict(self._episode.tools)
+        self._note("the tools", canonical_json(self._tools))
         begun = await self._stage.ask(f"begin of {self._t.where}", self._episode.begin)
         step = read_step(begun, f"begin of {self._t.where}")
+        refuse_early_reward(step, f"begin of {self._t.where}")
         self._hear(step, "the first observation")
         self._t.begun_at = len(self._t.facts)
         waiting = list(step.observations)
@@ -210,7 +218,17 @@ class _Player:
             self._t.passages.append(Passage(actor=actor, kind="tool", text=result.text))
         self._hear(step, f"the observation after turn {number + 1}")
         self._move(observation, turn, results, step)
+        self._refuse_other_tools(number)
         return step
+
+    def _refuse_other_tools(self, turn: int) -> None:
+        """The prompt has shown the tools already."""
+        changed = sorted({name for name, _ in set(self._episode.tools.items()) ^ set(self._tools.items())})
+        if changed:
+            raise CheckFailedError(
+                f"{self._t.where}: after turn {turn + 1} its tools are not those of its beginning "
+                f"({', '.join(changed)} differ); the tools of an episode never change"
+            )
 
     async def _call(self, call: ToolRequest, turn: int) -> ToolResult:
         request = ToolRequest(call_id=f"e/c{self._num_calls}", tool=call.tool, arguments=call.arguments)

@@ -10,9 +10,11 @@ from rollwright.rollout.borders import read_result as border_result
 from rollwright.rollout.borders import read_step as border_step
 from rollwright.rollout.calls import STATUSES
 
-__all__ = ["read_artifacts", "read_result", "read_step"]
+__all__ = ["read_artifacts", "read_result", "read_step", "refuse_early_reward"]
 
 _ROLES = ("system", "user", "assistant", "tool", "environment")
+LONGEST_TEXT = 1_000_000
+"""Characters of one text, whatever limits are declared: more fills any context, and costs memory in every episode."""
 
 
 def read_step(given: object, where: str) -> StepResult:
@@ -31,8 +33,26 @@ def read_step(given: object, where: str) -> StepResult:
                 raise CheckFailedError(
                     f"{where}: a message has role {message.role!r}; the roles are {', '.join(_ROLES)}"
                 )
-            _refuse_controls(message.text, f"{where}: a message")
+            _refuse_text(message.text, f"{where}: a message")
+    if step.end is not None and step.observations:
+        raise CheckFailedError(
+            f"{where}: the end {step.end} comes with {len(step.observations)} observations; each would open a turn "
+            "that nobody takes"
+        )
     return step
+
+
+def refuse_early_reward(step: StepResult, where: str) -> None:
+    """A reward belongs to a turn.
+
+    Raises:
+        CheckFailedError: where the beginning brings one.
+    """
+    if step.rewards:
+        raise CheckFailedError(
+            f"{where}: it paid the reward {shown(step.rewards[0].name)} before any turn was taken; a reward comes with "
+            "the step of the turn that earned it"
+        )
 
 
 def read_result(given: object, request: ToolRequest, where: str) -> ToolResult:
@@ -51,7 +71,7 @@ def read_result(given: object, request: ToolRequest, where: str) -> ToolResult:
         )
     if result.call_id != request.call_id:
         raise CheckFailedError(f"{where}: call {request.call_id!r} was answered as call {result.call_id!r}")
-    _refuse_controls(result.text, f"{where}: the result")
+    _refuse_text(result.text, f"{where}: the result")
     return result
 
 
@@ -67,8 +87,13 @@ def read_artifacts(given: object, where: str) -> Mapping[str, bytes]:
         raise CheckFailedError(f"{where}: {describe(error)}") from error
 
 
-def _refuse_controls(text: str, what: str) -> None:
-    """Control characters in what a policy reads: a terminal, a log and a tokenizer each make of them what they like."""
+def _refuse_text(text: str, what: str) -> None:
+    """Texts beyond all bounds, and control characters: terminals, logs and tokenizers make of them what they like."""
+    if len(text) > LONGEST_TEXT:
+        raise CheckFailedError(
+            f"{what} has {len(text):,} characters; at most {LONGEST_TEXT:,} can be read, and a limit of its own is far "
+            "below (`rollwright.environments.cut_text` cuts with a mark)"
+        )
     if text.isascii() and text.isprintable():
         return
     odd = next((c for c in text if c < " " and c not in "\n\t" or c == "\x7f"), None)

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from rollwright.recipes.worlds.checking.bench import REFERENCE, Bench, together
-from rollwright.recipes.worlds.checking.outcomes import CheckFailedError
+from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, shown
 from rollwright.recipes.worlds.checking.playing import Fact, Pace, Script, Transcript, first_difference, play
+from rollwright.recipes.worlds.checking.stage import SLOW_S
 from rollwright.record import Task
 
 __all__ = ["facts_of", "plays", "plays_again", "plays_elsewhere", "plays_together"]
@@ -21,7 +22,9 @@ async def plays(bench: Bench) -> str:
     """Every agent's episodes run, and the reference's end."""
     for task in bench.tasks:
         for script in bench.scripts(task):
-            bench.plays[task.task_id, script.name] = await play(bench.stage, bench.built().environment, task, script)
+            played = await play(bench.stage, bench.built().environment, task, script)
+            _refuse_strangers(bench, played)
+            bench.plays[task.task_id, script.name] = played
         transcript = bench.played(task, REFERENCE)
         if not transcript.hashes:
             raise CheckFailedError(f"task {task.task_id}: the beginning opens no turn; begin gives an observation")
@@ -75,6 +78,7 @@ async def plays_together(bench: Bench) -> str:
 async def plays_elsewhere(bench: Bench) -> str:
     """Another process, another hash seed, another time zone, another second: the same episodes."""
     assert bench.elsewhere is not None, "it is left out where there is no other process"
+    bench.stage.at("playing the same episodes in another process", SLOW_S)
     found = await bench.elsewhere(bench.order)
     if "error" in found:
         raise CheckFailedError(f"in another process: {found['error']}")
@@ -83,6 +87,12 @@ async def plays_elsewhere(bench: Bench) -> str:
         raise CheckFailedError(
             f"the environment's revision is {revision} here and {found['revision']} in another process; it must depend "
             "on code and settings alone"
+        )
+    tasks = [task.task_id for task in bench.tasks]
+    if found["tasks"] != tasks:
+        raise CheckFailedError(
+            f"the first tasks are {shown(tasks)} here and {shown(found['tasks'])} in another process; equal sizes and "
+            "seed give equal tasks everywhere"
         )
     there = cast("Mapping[str, Sequence[Sequence[str]]]", found["plays"])
     for (task_id, script), here in bench.plays.items():
@@ -106,7 +116,19 @@ async def facts_of(bench: Bench) -> Mapping[str, object]:
             transcript = await play(bench.stage, environment, task, script, _slow() if is_first else None)
             is_first = False
             plays[f"{task.task_id} {script.name}"] = [[fact.what, fact.value] for fact in transcript.facts]
-    return {"revision": environment.revision, "plays": plays}
+    tasks = [task.task_id for task in bench.tasks]
+    return {"revision": environment.revision, "tasks": tasks, "plays": plays}
+
+
+def _refuse_strangers(bench: Bench, played: Transcript) -> None:
+    """Every turn is opened for somebody who plays."""
+    actors = bench.built().environment.actors
+    stranger = next((passage.actor for passage in played.passages if passage.actor not in actors), None)
+    if stranger is not None:
+        raise CheckFailedError(
+            f"{played.where}: an observation opens a turn of the actor {stranger!r}, whom no policy plays; the "
+            f"environment's actors are {', '.join(sorted(actors))}"
+        )
 
 
 def _slow() -> Pace:

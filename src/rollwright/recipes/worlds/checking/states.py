@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 
+from rollwright.environments import DemonstratedTurn
 from rollwright.recipes.worlds.checking.bench import REFERENCE, Bench
 from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, EnvironmentFaultError, shown
 from rollwright.recipes.worlds.checking.playing import (
@@ -28,6 +29,8 @@ __all__ = ["ends_once", "hashes_states", "snapshots"]
 
 _SNAPSHOT_TASKS = 2
 _SNAPSHOT_POINTS = 4
+_HIDDEN_GROUPS = 3
+"""Groups of moments of one hash that are looked behind."""
 
 
 async def hashes_states(bench: Bench) -> str:
@@ -41,6 +44,7 @@ async def hashes_states(bench: Bench) -> str:
         _refuse_constant(transcript)
     for task in bench.tasks:
         _refuse_contradiction([t for (task_id, _), t in bench.plays.items() if task_id == task.task_id])
+    await _refuse_hidden(bench, bench.tasks[0])
     distinct = {found for transcript in bench.plays.values() for found in transcript.hashes}
     if len(distinct) == 1 and len(bench.tasks) > 1:
         raise CheckFailedError(
@@ -122,6 +126,38 @@ def _refuse_contradiction(transcripts: list[Transcript]) -> None:
                     f"what came was {shown(_results(before))} and {shown(_results(move))}; states that differ need "
                     "hashes that differ"
                 )
+
+
+async def _refuse_hidden(bench: Bench, task: Task) -> None:
+    """Moments of one hash, asked the same with every tool, give the same; budgets aside."""
+    probe = bench.probe()
+    moments: dict[str, list[tuple[Script, int]]] = {}
+    for script in bench.scripts(task):
+        for move in bench.played(task, script.name).moves:
+            moments.setdefault(move.before, []).append((script, move.turn - 1))
+    groups = sorted((m for m in moments.values() if len(m) > 1), key=len, reverse=True)
+    if not probe.calls:
+        return
+    for group in groups[:_HIDDEN_GROUPS]:
+        found = [await _asked(bench, task, script, turns, probe) for script, turns in (group[0], group[-1])]
+        one, other = found
+        if one is None or other is None or one.before != other.before:
+            continue
+        if "limit" not in (*_statuses(one), *_statuses(other)) and _results(one) != _results(other):
+            names = [f"turn {turns + 1} of {script.name}" for script, turns in (group[0], group[-1])]
+            raise CheckFailedError(
+                f"task {task.task_id}: {' and '.join(names)} have one state_hash ({shown(one.before)}), and asked the "
+                f"same there, it answered {shown(_results(one))} and {shown(_results(other))}; states that differ need "
+                "hashes that differ"
+            )
+
+
+async def _asked(bench: Bench, task: Task, script: Script, turns: int, probe: DemonstratedTurn) -> Move | None:
+    """What comes of a turn after some turns of a script."""
+    silence = (DemonstratedTurn(text=""),) * max(0, turns - len(script.turns))
+    asking = Script(name=script.name, turns=(*script.turns[:turns], *silence, probe), goes_on=False)
+    moves = (await play(bench.stage, bench.built().environment, task, asking)).moves
+    return moves[-1] if len(moves) == turns + 1 else None
 
 
 def _results(move: Move) -> str:
