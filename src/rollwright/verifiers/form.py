@@ -3,12 +3,13 @@
 from rollwright.record import NamedValue, Submission, digest
 from rollwright.verifiers.answers import AnswerRule, final_text, read_answer
 from rollwright.verifiers.grading import NO_ANSWER, FunctionVerifier, Grade, no_answer
+from rollwright.verifiers.visible import is_blank
 
 __all__ = ["ERROR_PREFIX", "format_verifier", "tool_use_verifier"]
 
 ERROR_PREFIX = "error:"
 """How every failed call is answered by the tool environment."""
-_REVISION = 1
+_REVISION = 2
 
 
 def format_verifier(rule: AnswerRule, *, name: str = "format") -> FunctionVerifier:
@@ -18,7 +19,7 @@ def format_verifier(rule: AnswerRule, *, name: str = "format") -> FunctionVerifi
         if final_text(submission, rule).is_cut:
             return Grade(value=0.0, finding=NO_ANSWER, evidence="the reasoning was never closed")
         reading = read_answer(submission, rule)
-        if not reading.answer:
+        if is_blank(reading.answer or ""):
             return no_answer(reading.num_answers)
         return Grade(value=float(reading.num_answers == 1), evidence=f"{reading.num_answers} answers")
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from rollwright.record import NamedValue, Submission, digest
 from rollwright.verifiers.errors import VerifierSetupError
 from rollwright.verifiers.grading import NO_ANSWER, FunctionVerifier, Grade
+from rollwright.verifiers.visible import is_blank
 
 __all__ = ["TagRule", "sections_verifier", "tags_verifier"]
 
-_REVISION = 1
+_REVISION = 2
+_FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:\n[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#{1,6}[ \t]+([^\n]*?)[ \t]*#*[ \t]*$", re.MULTILINE)
 
 
@@ -37,7 +39,7 @@ def tags_verifier(rule: TagRule | None = None, *, name: str = "tags") -> Functio
 
     def grade(submission: Submission) -> Grade:
         text = _last_turn(submission)
-        if not text.strip():
+        if is_blank(text):
             return Grade(value=0.0, finding=NO_ANSWER, evidence="nothing was said")
         fault = _tag_fault(text, settings)
         return Grade(value=float(fault is None), evidence=fault or "as asked")
@@ -59,11 +61,12 @@ def sections_verifier(sections: Sequence[str], *, name: str = "sections") -> Fun
 
     def grade(submission: Submission) -> Grade:
         text = _last_turn(submission)
-        if not text.strip():
+        if is_blank(text):
             return Grade(value=0.0, finding=NO_ANSWER, evidence="nothing was said")
-        headings = list(_HEADING.finditer(text))
+        # A line such as `# total` in a program is no heading.
+        headings = list(_HEADING.finditer(_FENCED.sub(lambda fenced: " " * len(fenced[0]), text)))
         ends = [*(heading.start() for heading in headings[1:]), len(text)]
-        filled = [h[1].casefold() for h, end in zip(headings, ends, strict=False) if text[h.end() : end].strip()]
+        filled = [h[1].casefold() for h, end in zip(headings, ends, strict=False) if not is_blank(text[h.end() : end])]
         found = [title for title in filled if title in wanted]
         present = NamedValue(name="present", value=float(len(set(found))))
         return Grade(value=float(found == wanted), evidence=f"sections {found} of {wanted}", components=(present,))
@@ -91,7 +94,7 @@ def _tag_fault(text: str, rule: TagRule) -> str | None:
         start, end = text.index(opening), text.index(closing)
         if start < place or end < start:
             return f"<{tag}> stands out of order"
-        if not text[start + len(opening) : end].strip():
+        if is_blank(text[start + len(opening) : end]):
             return f"<{tag}> is empty"
         outside.append(text[place:start])
         place = end + len(closing)
