@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rollwright.verifiers.errors import VerifierSetupError
 
-__all__ = ["MARK_WORDS", "Mark", "Scale", "own_marks", "read_choice", "read_grade", "read_labeled"]
+__all__ = ["MARK_WORDS", "Mark", "Scale", "begins_fence", "own_marks", "read_choice", "read_grade", "read_labeled"]
 
 MARK_WORDS = ("GRADE", "VERDICT", "RANKING", "SCORE", "ITEM", "CANDIDATE", "FIELD")
 """Words that begin a verdict in one of the protocols; what is graded may hold none of them as a mark."""
@@ -24,7 +24,7 @@ _CLOSING = {
     "\u00ab": "\u00bb",
     "\u201e": "\u201c",
 }
-_NUMBER = re.compile(r"[+-]?\d{1,6}(?:\.\d{1,6})?")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,6}(?:\.[0-9]{1,6})?")
 _FENCES = ("```", "~~~")
 _ORNAMENT = "*_ \t"
 
@@ -67,16 +67,20 @@ class Scale:
         return number if self.low <= number <= self.high else None
 
 
+def begins_fence(line: str) -> bool:
+    """Whether a line opens or closes a fenced block."""
+    return line.strip().startswith(_FENCES)
+
+
 def own_marks(text: str, word: str) -> tuple[Mark, ...]:
     """The judge's own marks of that word, in order; those that it quotes are left out."""
     found: list[Mark] = []
     is_fenced = False
     lines = text.rstrip().split("\n")
     for number, line in enumerate(lines):
-        stripped = line.strip()
-        if stripped.startswith(_FENCES):
+        if begins_fence(line):
             is_fenced = not is_fenced
-        elif not is_fenced and not stripped.startswith(">"):
+        elif not is_fenced and not line.strip().startswith(">"):
             found += _in_line(line, word, is_last=number == len(lines) - 1)
     return tuple(found)
 

@@ -15,7 +15,7 @@ from rollwright.record import Message, Submission
 from rollwright.tasks import TaskError, payload_of
 from rollwright.verifiers.answers import AnswerRule, final_text
 from rollwright.verifiers.errors import GoldError
-from rollwright.verifiers.judging.marks import MARK_WORDS
+from rollwright.verifiers.judging.marks import MARK_WORDS, begins_fence
 
 __all__ = ["WARNING", "Shown", "block", "judge_messages", "neutralized", "question_of", "reference_of", "shown_text"]
 
@@ -27,6 +27,8 @@ WARNING = (
 _DELIMITER = re.compile(r"\[\s*/?\s*(BEGIN|END)\b([^\]\n]{0,80})\]", re.IGNORECASE)
 _MARKED = re.compile(rf"(?<![\w-])({'|'.join(MARK_WORDS)})((?:[ \t]+[\w.-]+)?)[ \t*_]*:+", re.IGNORECASE)
 _CONTROL = re.compile(r"<(?=\|[^|>\n]{1,40}\|>|/?(?:s|think|tool_call)>)|\[(?=/?INST\])")
+_REVISION = 2
+"""Of how material is rewritten."""
 _CUT = "\n[the rest, {} characters, was cut]"
 _LOOKS_LIKE = str.maketrans(
     "\u0410\u0412\u0421\u0415\u041c\u041d\u041a\u041e\u0420\u0422\u0405\u0406\u0391\u0392\u0395\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4",
@@ -47,7 +49,7 @@ class Shown:
 
     def parts(self) -> list[str | int | list[str]]:
         """What decides the prompt, for a revision."""
-        return [self.part, self.rule.parts(), self.max_characters]
+        return [_REVISION, self.part, self.rule.parts(), self.max_characters]
 
 
 def neutralized(text: str) -> str:
@@ -59,11 +61,16 @@ def neutralized(text: str) -> str:
 
 
 def block(label: str, text: str, *, max_characters: int) -> str:
-    """Text between delimiters that it cannot close."""
+    """Text between delimiters that it cannot close; a fence that it leaves open is closed.
+
+    A judge that quotes an open fence would have its own verdict behind it, where it does not count.
+    """
     rest = len(text) - max_characters
-    cut = text if rest <= 0 else text[:max_characters]
+    held = neutralized(text if rest <= 0 else text[:max_characters])
+    if sum(map(begins_fence, held.split("\n"))) % 2:
+        held += "\n```"
     note = "" if rest <= 0 else _CUT.format(rest)
-    return f"[BEGIN {label}]\n{neutralized(cut)}{note}\n[END {label}]"
+    return f"[BEGIN {label}]\n{held}{note}\n[END {label}]"
 
 
 def judge_messages(instructions: str, blocks: Sequence[str], protocol: str) -> tuple[Message, ...]:
