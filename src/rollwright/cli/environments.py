@@ -31,21 +31,31 @@ Argument = Annotated[
     list[str] | None,
     typer.Option("--arg", metavar="KEY=VALUE", help="An argument of the callable, in TOML; bare words are text."),
 ]
+ToolsOf = Annotated[
+    str | None,
+    typer.Option("--tools", metavar="MODULE:NAME", help="List the tools of this world by domain.", show_default=False),
+]
 IsAll = Annotated[bool, typer.Option("--all", help="Check every world that ships.")]
 Tasks = Annotated[int, typer.Option(min=1, max=1000, help="Tasks that are played, of both splits in turn.")]
 Limit = Annotated[float, typer.Option(min=0.1, max=3600.0, help="Seconds that one answer of an environment may take.")]
 
 
-def env_list(*, json: Json = False) -> None:
-    """Name the worlds that ship: environments with their tasks and verifiers.
+def env_list(*, tools_of: ToolsOf = None, arguments: Argument = None, json: Json = False) -> None:
+    """Name the worlds that ship: environments with their tasks and verifiers. Or the tools of one, by domain.
 
     ```
     rollwright env list
-    rollwright env list --json
+    rollwright env list --tools clinic
+    rollwright env list --tools clinic --arg domains=pharmacy,billing --json
     ```
     """
     from rollwright.recipes.worlds.table import WORLDS, describe_world
 
+    if tools_of is not None:
+        _list_tools(tools_of, arguments or (), json=json)
+        return
+    if arguments:
+        raise typer.BadParameter("--arg goes with --tools")
     if json:
         for name in WORLDS:
             print_json({"name": name, "what": describe_world(name), "path": WORLDS[name]})
@@ -122,6 +132,22 @@ def env_new(
         console.print(Text(str(file)), soft_wrap=True)
     where = "" if into == Path() else f"cd {into} && "
     console.print(Text(f"check it: {where}rollwright env check {name}:load"), soft_wrap=True)
+
+
+def _list_tools(name: str, arguments: Iterable[str], *, json: bool) -> None:
+    """Print each domain of a world with its tools."""
+    from rollwright.recipes.worlds.arguments import read_arguments
+    from rollwright.recipes.worlds.domains import tools_by_domain
+
+    import_from_here()
+    domains = tools_by_domain(name, read_arguments(tuple(arguments)))
+    if json:
+        for domain, tools in domains.items():
+            print_json({"domain": domain, "tools": list(tools)})
+        return
+    console = Console()
+    print_table(console, ("domain", "tools", "which"), [(d, str(len(t)), ", ".join(t)) for d, t in domains.items()])
+    console.print(Text(f"{sum(map(len, domains.values()))} tools in {len(domains)} domains"), soft_wrap=True)
 
 
 def _show(name: str, outcomes: "Iterable[CheckOutcome]", *, json: bool) -> int:

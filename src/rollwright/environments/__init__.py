@@ -12,6 +12,7 @@ from rollwright.environments.attack_strategies import (
     read_library,
 )
 from rollwright.environments.calculator import calculator, calculator_tool
+from rollwright.environments.clinic import ClinicScenario
 from rollwright.environments.closed_forms import BanditGame, ChainGame, bandit_gradient, chain_gradient
 from rollwright.environments.code_blocks import CodeBlocks
 from rollwright.environments.database import Database
@@ -33,6 +34,7 @@ from rollwright.environments.interpreter import (
 )
 from rollwright.environments.invariants import VIOLATIONS, GuardedEnvironment, Invariant, Moment
 from rollwright.environments.limits import LimitedEnvironment
+from rollwright.environments.lockstep import LOCKSTEP, LockstepEnvironment, Seat, scripted_seat
 from rollwright.environments.mcp_environment import McpEnvironment, McpSettings
 from rollwright.environments.mcp_tools import McpConnections, McpServer, McpTool
 from rollwright.environments.network import NetworkGame, defended
@@ -91,6 +93,11 @@ from rollwright.environments.workplace import (
 )
 
 __all__ = [
+    "LOCKSTEP",
+    "LockstepEnvironment",
+    "Seat",
+    "scripted_seat",
+    "ClinicScenario",
     "DEFENSES",
     "INJECTION_TARGETS",
     "AgentInjections",

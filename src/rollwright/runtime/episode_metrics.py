@@ -65,6 +65,14 @@ def _tools(members: Sequence[ScoredTrajectory]) -> Iterator[Diagnostic]:
     calls = [c for m in members for c in m.trajectory.tool_calls]
     statuses = Counter(c.status for c in calls)
     yield _mean("env/tool_calls", [float(len(m.trajectory.tool_calls)) for m in members], "calls")
+    for tool, count in sorted(Counter(c.tool for c in calls if c.status != "invalid_call").items()):
+        yield Diagnostic(
+            name="env/tool_calls",
+            value=count / len(members),
+            unit="calls",
+            num_items=len(members),
+            labels={"tool": tool},
+        )
     yield _share("env/invalid_action", statuses["invalid_call"], len(calls))
     yield _share("env/tool_error", statuses["tool_error"], len(calls))
     yield _share("env/timeout", statuses["timeout"], len(calls))

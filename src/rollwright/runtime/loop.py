@@ -42,6 +42,7 @@ from rollwright.runtime.observers import EvaluationReport, Observer, StageStarte
 from rollwright.runtime.parts import Collected, Collector, CollectorState, GroupCounter, Learner
 from rollwright.runtime.progress import EvaluationPoint, Progress
 from rollwright.runtime.shutdown import Shutdown
+from rollwright.runtime.tool_use import ToolUseWatch
 from rollwright.runtime.weights import WeightChannel
 
 __all__ = ["CheckpointRule", "Loop", "LoopParts", "RunResult", "Stage", "beginning"]
@@ -134,6 +135,7 @@ class Loop:
         self._episodes = 0
         self._pace: float | None = None
         self._idle = 0
+        self._tool_use = ToolUseWatch()
         self._last_commit: Commit | None = None
 
     async def run(self) -> RunResult:
@@ -266,6 +268,8 @@ class Loop:
         if stage_step % parts.checkpoints.every == 0 or is_due or parts.shutdown.is_requested:
             await self._checkpoint()
         parts.observer.step_finished(self._report(stage, members, learned, clock, time.monotonic() - saving))
+        for sentence in self._tool_use.see(step, members):
+            parts.observer.warned(sentence)
         self._note_idle(step, members, learned)
         collector.advance()
 

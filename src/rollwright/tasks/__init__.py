@@ -11,6 +11,7 @@ from rollwright.tasks.arithmetic import (
     gold_of,
 )
 from rollwright.tasks.bank import DIALOGUE_SLICES, UserScript, bank_strata, read_script
+from rollwright.tasks.clinic import DEPARTMENTS, STATUSES, Department, clinic_strata
 from rollwright.tasks.computations import COMPUTATION_LEVELS, computation_strata
 from rollwright.tasks.corpora import Corpus, Document, Facts, Person, Town, Work, corpus_of, invented_facts, read_corpus
 from rollwright.tasks.errors import ExpressionError, TaskError
@@ -94,6 +95,10 @@ from rollwright.tasks.workplace import (
 )
 
 __all__ = [
+    "DEPARTMENTS",
+    "STATUSES",
+    "Department",
+    "clinic_strata",
     "INJECTION_STYLES",
     "Errand",
     "InjectionRole",

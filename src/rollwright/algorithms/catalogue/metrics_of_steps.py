@@ -91,7 +91,7 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         labels=("quantile", "outcome"),
         note="only wrong answers grow: the bias of a mean by response",
     ),
-    MetricEntry("env/tool_calls", "calls of an episode, mean", "calls", _EPISODES),
+    MetricEntry("env/tool_calls", "calls of an episode, mean; of each tool", "calls", _EPISODES, labels=("tool",)),
     MetricEntry("env/invalid_action", "share of calls that are no call of a tool", "fraction", _EPISODES),
     MetricEntry("env/tool_error", "share of calls whose tool failed", "fraction", _EPISODES),
     MetricEntry("env/timeout", "share of calls that ran out of time", "fraction", _EPISODES),

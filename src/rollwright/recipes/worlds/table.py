@@ -28,6 +28,8 @@ WORLDS: Mapping[str, str] = MappingProxyType(
         "workplace": f"{_HERE}.workplace:load",
         "dialogue": f"{_HERE}.dialogue:load",
         "injection": f"{_HERE}.injection:load",
+        "clinic": f"{_HERE}.clinic:load",
+        "lockstep": f"{_HERE}.lockstep:load",
     }
 )
 """Name to `package.module:callable`; the callable's docstring begins with what the world is."""

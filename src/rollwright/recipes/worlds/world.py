@@ -40,5 +40,7 @@ class World:
     """`Sandboxes.profile_id`, where programs run."""
     spoken: tuple[str, ...] = ()
     """Phrases of its observations, for a tokenizer that is trained on the spot."""
+    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Domain to the names of its tools, where they are many; empty: the tools are of one domain."""
     close: Callable[[], None] = _nothing
     """Ends what it started. Called once, after all episodes."""
