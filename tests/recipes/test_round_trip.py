@@ -94,9 +94,11 @@ def rollouts() -> st.SearchStrategy[dict[str, Any]]:
     )
     cut = st.sampled_from(
         [{"truncation": t} for t in ("negative", "mask", "exclude")]
+        + [{"truncation": "resume", "max_resumptions": n} for n in (1, 3)]
         + [{"truncation": "soft_penalty", "overlong_max_tokens": 100, "overlong_buffer_tokens": 20}]
     )
-    skipped = ("batch_size", "group_size", "truncation", "overlong_max_tokens", "overlong_buffer_tokens")
+    skipped = ("batch_size", "group_size", "truncation", "max_resumptions", "overlong_max_tokens")
+    skipped = (*skipped, "overlong_buffer_tokens")
     plain = section(RolloutConfig, **full).map(lambda s: {k: v for k, v in s.items() if k not in skipped})
     return st.tuples(plain, sizes, cut).map(lambda parts: parts[0] | parts[1] | parts[2])
 

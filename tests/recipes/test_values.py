@@ -147,7 +147,7 @@ def test_missing_sections_and_keys_say_what_belongs_there():
     [
         ("rollout.batch_size=60", "group sizes that divide it: 1, 2, 3, 4, 5, 6, 10"),
         ("runtime.max_lag=2", "not built yet"),
-        ("rollout.truncation=resume", "Choose negative, mask, exclude or soft_penalty"),
+        ("rollout.max_resumptions=2", "is of truncation 'resume' alone"),
         ("rollout.truncation=soft_penalty", "needs overlong_max_tokens and overlong_buffer_tokens"),
         ("rollout.top_p=0.9", "train at top_p=1"),
         ("objective.fixed_length_tokens=64", "is read by denominator 'fixed_length' only"),

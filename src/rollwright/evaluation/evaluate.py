@@ -11,7 +11,7 @@ from datetime import datetime
 
 from rollwright.evaluation.measures import measure
 from rollwright.evaluation.protocol import EvaluationProtocol
-from rollwright.record import EvaluationRow, ScoredTrajectory, Task, Trajectory, unscored
+from rollwright.record import EvaluationRow, Lineage, ScoredTrajectory, Task, Trajectory, unscored
 
 __all__ = ["Evaluation", "EvaluationAttempt", "evaluate"]
 
@@ -26,6 +26,8 @@ class EvaluationAttempt:
     sample: int
     attempt: int
     task: Task
+    lineage: Lineage | None = None
+    parent_trajectory_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,7 +97,9 @@ async def _tries(
     """The first attempt, and those after accidents; what the policy spoiled is not tried again."""
     tries = [await run_episode(first)]
     while not tries[-1].terminal_reason.is_trainable and len(tries) < _MAX_ATTEMPTS:
-        tries.append(await run_episode(replace(first, attempt=len(tries))))
+        parent = tries[-1].trajectory_id
+        again = replace(first, attempt=len(tries), lineage="retry_of", parent_trajectory_id=parent)
+        tries.append(await run_episode(again))
     return tries
 
 

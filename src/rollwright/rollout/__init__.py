@@ -1,8 +1,9 @@
 """Drives an environment with an engine, one attempt at a time. It knows no statistics, no reward and no weights."""
 
 from rollwright.rollout.clock import Clock, FixedClock, SystemClock
-from rollwright.rollout.driver import run_episode
+from rollwright.rollout.driver import run_episode, run_leg
 from rollwright.rollout.groups import run_group
+from rollwright.rollout.parking import Leg, Parked
 from rollwright.rollout.spec import EpisodeSpec, Interruption, Limits
 from rollwright.rollout.submission import submission_of
 
@@ -11,9 +12,12 @@ __all__ = [
     "EpisodeSpec",
     "FixedClock",
     "Interruption",
+    "Leg",
     "Limits",
+    "Parked",
     "SystemClock",
     "run_episode",
     "run_group",
+    "run_leg",
     "submission_of",
 ]

@@ -28,6 +28,7 @@ __all__ = [
     "read_artifacts",
     "read_face",
     "read_result",
+    "read_snapshot",
     "read_step",
     "read_tools",
     "storable",
@@ -110,6 +111,17 @@ def read_result(given: object) -> ToolResult:
     _text("the status of a call", given.status)
     _text("a tool's text", given.text)
     return given if given.cost is None else replace(given, cost=_number("the cost of a call", given.cost))
+
+
+def read_snapshot(given: object) -> bytes:
+    """Check a snapshot.
+
+    Raises:
+        EnvironmentBrokenError: where it is not bytes.
+    """
+    if not isinstance(given, bytes):
+        raise EnvironmentBrokenError(f"its snapshot is a {type(given).__name__}; it must be bytes")
+    return given
 
 
 def read_artifacts(given: object) -> Mapping[str, bytes]:

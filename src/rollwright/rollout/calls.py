@@ -78,6 +78,14 @@ class CallBook:
             raise broken
         return tuple(answer.result for answer in answers if answer.result is not None)
 
+    def carry(self, rows: Sequence[ToolCall]) -> None:
+        """Take over a turn's rows from the attempt that this one goes on with; what they cost was paid there."""
+        first = len(self._rows)
+        self._rows += [
+            replace(row, call_id=f"{self._trajectory_id}/c{first + at}", answered_in=None, cost=None)
+            for at, row in enumerate(rows)
+        ]
+
     def answer_in(self, call_id: str, segment: int) -> None:
         """Note where a result was shown."""
         at = int(call_id.rsplit("/c", 1)[1])

@@ -8,12 +8,16 @@ Turns that are opened together are sampled together; their calls and actions rea
 so nothing depends on which engine was faster. It waits on engines (until the request's deadline) and on the environment
 (until the wall clock's limit), and reads all that the environment gives at its border. Every end is a trajectory:
 limits by their reason, accidents as infrastructure failures with their cause. Whatever happens, each request is ended
-and each session released.
+and each session released. A leg that parks at a limit leaves what another attempt needs to go on; one with a past takes
+its turns from there first.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+
+import numpy as np
 
 from rollwright.record import (
     Action,
@@ -24,11 +28,15 @@ from rollwright.record import (
     FailureClass,
     GenerationRequest,
     NamedValue,
+    NotSnapshottableError,
+    Observation,
     Span,
     StepResult,
     TerminalReason,
+    ToolResult,
     Trajectory,
     Verdict,
+    ids,
 )
 from rollwright.rendering import ParsedTurn, Renderer
 from rollwright.rollout.borders import (
@@ -37,6 +45,7 @@ from rollwright.rollout.borders import (
     is_cancelled,
     read_artifacts,
     read_face,
+    read_snapshot,
     read_step,
     read_tools,
     storable,
@@ -44,12 +53,14 @@ from rollwright.rollout.borders import (
 from rollwright.rollout.calls import CallBook, CallPlace
 from rollwright.rollout.clock import Clock
 from rollwright.rollout.endings import LEAST_WAIT_S, EpisodeEndedError, Timekeeper
-from rollwright.rollout.sampling import SampledTurn, sample_turn
+from rollwright.rollout.parking import PARKED_AT, History, Leg, Parked
+from rollwright.rollout.sampling import SampledTurn, joined_turns, sample_turn
 from rollwright.rollout.scene import Actor, Scene
 from rollwright.rollout.spec import EpisodeSpec, Interruption
 from rollwright.rollout.stay import GRACE_S, Stay, owed
+from rollwright.rollout.turns import OpenTurn, TurnOpener
 
-__all__ = ["run_episode"]
+__all__ = ["run_episode", "run_leg"]
 
 
 async def run_episode(
@@ -74,31 +85,59 @@ async def run_episode(
     Returns:
         The trajectory, whatever happened; only cancelling the task raises.
     """
-    driver = _Driver(spec, engines, environment, renderer, clock, interruption or Interruption())
+    driver = _Driver(Leg(spec=spec), engines, environment, renderer, clock, interruption or Interruption())
     return await driver.run()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _OpenTurn:
-    """A turn that is to be sampled."""
+async def run_leg(
+    leg: Leg,
+    *,
+    engines: Mapping[str, Engine],
+    environment: Environment,
+    renderer: Renderer,
+    clock: Clock,
+    interruption: Interruption | None = None,
+) -> Trajectory | Parked:
+    """Run an attempt that goes on with a parked episode, or may leave one.
 
-    actor: Actor
-    max_tokens: int
-    bound: TerminalReason | None
-    """Which end it is when `max_tokens` are drawn; None: the turn is cut, the episode goes on."""
+    Args:
+        leg: the attempt, what it goes on with, and what a limit does to it.
+        engines: as in `run_episode`, like the rest.
+        environment: opened from the snapshot of what was parked, where there is one.
+        renderer: of the policies' tokenizer.
+        clock: for time stamps and durations.
+        interruption: ends the episode from outside.
+
+    Returns:
+        The trajectory; where a limit cut the episode and the leg parks, all that another leg needs.
+    """
+    driver = _Driver(leg, engines, environment, renderer, clock, interruption or Interruption())
+    trajectory = await driver.run()
+    return driver.parked(trajectory) or trajectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cut:
+    """A limit at which the episode is parked."""
+
+    reason: TerminalReason
+    snapshot: bytes | None
 
 
 class _Driver:
     def __init__(
         self,
-        spec: EpisodeSpec,
+        leg: Leg,
         engines: Mapping[str, Engine],
         environment: Environment,
         renderer: Renderer,
         clock: Clock,
         interruption: Interruption,
     ) -> None:
-        self._spec = spec
+        self._leg = leg
+        self._spec = spec = leg.spec
+        self._history = History(leg)
+        self._opener = TurnOpener(leg, self._history, engines)
         self._engines = engines
         self._environment = environment
         self._face = read_face(environment)
@@ -112,6 +151,9 @@ class _Driver:
         self._artifacts: Mapping[str, bytes] = {}
         self._rewards: list[Verdict] = []
         self._initial_state_hash: str | None = None
+        self._open: tuple[Observation, ...] = ()
+        self._unfinished: tuple[OpenTurn, ...] = ()
+        self._cut: _Cut | None = None
         self._sampling_s = 0.0
         self._tools_s = 0.0
 
@@ -129,10 +171,12 @@ class _Driver:
         try:
             if self._face.fault is not None:
                 raise EnvironmentBrokenError(self._face.fault)
-            opened = self._environment.open(self._spec.task, seed=self._spec.reset_seed)
-            async with Stay(opened, self._time) as episode:
+            async with Stay(self._opened(), self._time) as episode:
                 reason, cause = await self._until_end(episode)
-                if reason.is_trainable:
+                if self._leg.at_limit == "park" and reason in PARKED_AT:
+                    self._cut = _Cut(reason=reason, snapshot=await _snapshot(episode))
+                    reason, cause = TerminalReason.SUPERSEDED, f"parked at {reason}"
+                elif reason.is_trainable:
                     left = await owed(episode.artifacts(), GRACE_S, "leaving its artifacts")
                     self._artifacts = read_artifacts(left)
             return reason, cause
@@ -147,6 +191,12 @@ class _Driver:
                 raise
             return TerminalReason.INFRASTRUCTURE_FAILURE, f"environment {name} gave up: {describe(error)}"
 
+    def _opened(self) -> AbstractAsyncContextManager[Episode]:
+        task, seed, snapshot = self._spec.task, self._spec.reset_seed, self._history.snapshot
+        if snapshot is None:
+            return self._environment.open(task, seed=seed)
+        return self._environment.open(task, seed=seed, snapshot=snapshot)
+
     async def _until_end(self, episode: Episode) -> tuple[TerminalReason, str | None]:
         try:
             return await self._live(episode), None
@@ -156,16 +206,21 @@ class _Driver:
     async def _live(self, episode: Episode) -> TerminalReason:
         """Observe, generate, parse, act, until something ends it."""
         self._scene.tools = read_tools(episode.tools)
+        self._history.check_tools(self._scene.tools)
         begun = await self._time.within(episode.begin(), self._time.remaining_s(), "the environment's beginning")
-        result = read_step(begun)
+        result = self._history.begin(read_step(begun))
         self._initial_state_hash = next((o.state_hash for o in result.observations if o.state_hash is not None), None)
         if result.rewards:
             raise EnvironmentBrokenError("it paid a reward before any turn was taken")
         observations, end = result.observations, result.end
         while end is None and observations:
+            self._open, self._unfinished = tuple(observations), ()
             turns = self._open_turns([self._scene.observe(observation) for observation in observations])
             sampled = await self._sample(turns)
             parsed = [self._scene.write(turn.actor, drawn) for turn, drawn in zip(turns, sampled, strict=True)]
+            self._unfinished = tuple(t for t, d in zip(turns, sampled, strict=True) if t.bound and d.finish == "length")
+            for turn, drawn in zip(turns, sampled, strict=True):
+                self._history.take_turn(turn.actor.turn, drawn)
             for turn, drawn in zip(turns, sampled, strict=True):
                 self._check_end(turn, drawn)
             observations = ()
@@ -176,37 +231,17 @@ class _Driver:
                     break
         return TerminalReason.MODEL_END if end is None else TerminalReason(end)
 
-    def _open_turns(self, actors: Sequence[Actor]) -> list[_OpenTurn]:
+    def _open_turns(self, actors: Sequence[Actor]) -> list[OpenTurn]:
         """Check the limits, and give each turn its share of the tokens that are left."""
-        limits = self._spec.limits
         if self._interruption.reason is not None:
             raise EpisodeEndedError(self._interruption.reason, "the episode was ended from outside")
         if self._time.remaining_s() <= 0:
             self._time.end("the episode")
-        if self._scene.num_turns > limits.turns:
+        if self._scene.num_turns > self._leg.limits.turns:
             raise EpisodeEndedError(TerminalReason.TURN_LIMIT)
-        left = (limits.episode_tokens - self._scene.num_sampled) // len(actors)
-        if left <= 0:
-            raise EpisodeEndedError(TerminalReason.TOKEN_LIMIT)
-        return [self._open_turn(actor, left) for actor in actors]
+        return self._opener.open(actors, self._scene.num_sampled)
 
-    def _open_turn(self, actor: Actor, left: int) -> _OpenTurn:
-        limits = self._spec.limits
-        policy = actor.context.policy
-        if policy not in self._engines:
-            raise EnvironmentBrokenError(f"its actor {actor.context.actor!r} needs policy {policy!r}: no engine has it")
-        most = min(limits.context_tokens, self._engines[policy].capabilities.max_context_tokens)
-        room = most - actor.context.length
-        if room <= 0:
-            raise EpisodeEndedError(TerminalReason.CONTEXT_LIMIT)
-        bound: TerminalReason | None = TerminalReason.TOKEN_LIMIT
-        if room < min(left, limits.turn_tokens):
-            bound = TerminalReason.CONTEXT_LIMIT
-        elif limits.turn_tokens < left and limits.cut_turn == "go_on":
-            bound = None
-        return _OpenTurn(actor=actor, max_tokens=min(room, left, limits.turn_tokens), bound=bound)
-
-    async def _sample(self, turns: Sequence[_OpenTurn]) -> list[SampledTurn]:
+    async def _sample(self, turns: Sequence[OpenTurn]) -> list[SampledTurn]:
         started = self._clock.monotonic()
         if len(turns) == 1:
             sampled = [await self._sample_one(turns[0])]
@@ -217,8 +252,11 @@ class _Driver:
         self._sampling_s += self._clock.monotonic() - started
         return sampled
 
-    async def _sample_one(self, turn: _OpenTurn) -> SampledTurn:
-        spec, context = self._spec, turn.actor.context
+    async def _sample_one(self, turn: OpenTurn) -> SampledTurn:
+        spec, context, drawn = self._spec, turn.actor.context, turn.drawn
+        if drawn is not None and turn.max_tokens == 0:
+            return drawn
+        behind = context.token_ids()
         engine = self._engines[context.policy]
         session = f"{spec.trajectory_id}/{context.number}"
         self._sessions[session] = engine
@@ -229,16 +267,17 @@ class _Driver:
             session=session,
             context=context.number,
             share=spec.share,
-            token_ids=context.token_ids(),
+            token_ids=behind if drawn is None else ids(np.concatenate([behind, drawn.token_ids])),
             sampling=spec.sampling,
             max_tokens=turn.max_tokens,
             deadline_s=deadline_s,
             seed=spec.episode_seed,
             stop_token_ids=self._renderer.stop_token_ids,
         )
-        return await sample_turn(engine, request, self._interruption, deadline_s + GRACE_S)
+        sampled = await sample_turn(engine, request, self._interruption, deadline_s + GRACE_S)
+        return sampled if drawn is None else joined_turns(drawn, sampled)
 
-    def _check_end(self, turn: _OpenTurn, sampled: SampledTurn) -> None:
+    def _check_end(self, turn: OpenTurn, sampled: SampledTurn) -> None:
         """Leave the loop where the turn did not end as a turn does."""
         if self._interruption.reason is not None:
             raise EpisodeEndedError(self._interruption.reason, "the episode was ended from outside")
@@ -257,10 +296,7 @@ class _Driver:
         asked_in = actor.context.last or 0
         started = self._clock.monotonic()
         if parsed.calls:
-            place = CallPlace(segment=asked_in, turn=actor.turn)
-            actor.results = await self._calls.run(episode, parsed.calls, place, self._time.remaining_s())
-            if self._calls.has_timed_out and (self._spec.limits.clock == "failure" or self._time.remaining_s() <= 0):
-                self._time.end("a tool call")
+            actor.results = await self._answers(episode, parsed, CallPlace(segment=asked_in, turn=actor.turn))
         action = Action(
             actor=actor.context.actor,
             turn=actor.turn,
@@ -268,11 +304,26 @@ class _Driver:
             calls=actor.results,
             parse_error=parsed.parse_error,
         )
-        taken = await self._time.within(episode.step(action), self._time.remaining_s(), "the environment's step")
-        result = read_step(taken)
+        result = self._history.recorded_step()
+        if result is None:
+            taken = await self._time.within(episode.step(action), self._time.remaining_s(), "the environment's step")
+            result = self._history.take_step(read_step(taken))
         self._tools_s += self._clock.monotonic() - started
         self._rewards += [self._verdict(reward, asked_in) for reward in result.rewards]
         return result
+
+    async def _answers(self, episode: Episode, parsed: ParsedTurn, place: CallPlace) -> tuple[ToolResult, ...]:
+        """Of the tools; what a snapshot holds already is not done again."""
+        recorded = self._history.recorded_calls(place.turn)
+        if recorded is None:
+            results = await self._calls.run(episode, parsed.calls, place, self._time.remaining_s())
+            if self._calls.has_timed_out and (self._spec.limits.clock == "failure" or self._time.remaining_s() <= 0):
+                self._time.end("a tool call")
+        else:
+            rows, results = recorded
+            self._calls.carry(rows)
+        self._history.take_results(place.turn, results)
+        return results
 
     def _verdict(self, reward: NamedValue, segment: int) -> Verdict:
         return Verdict(
@@ -283,6 +334,24 @@ class _Driver:
             outcome=reward.value,
             components=(reward,),
             span=Span(segment=segment, token_start=0, token_end=self._scene.segments[segment].num_tokens),
+        )
+
+    def parked(self, trajectory: Trajectory) -> Parked | None:
+        """What another attempt needs to go on; None where this one has come to its end."""
+        cut = self._cut
+        if cut is None or trajectory.terminal_reason is not TerminalReason.SUPERSEDED:
+            return None
+        is_shared = not self._unfinished or any(turn.share == "episode" for turn in self._unfinished)
+        return Parked(
+            trajectory=trajectory,
+            limits=self._leg.further_limits(cut.reason, "episode" if is_shared else "turn"),
+            tools=self._scene.tools,
+            turns=self._history.turns,
+            cut=frozenset(turn.actor.turn for turn in self._unfinished),
+            results=self._history.results,
+            steps=self._history.steps,
+            open_turns=self._open,
+            snapshot=cut.snapshot,
         )
 
     async def _release(self) -> None:
@@ -332,3 +401,11 @@ class _Driver:
             tools_s=self._tools_s,
             cost=sum(costs) if costs else None,
         )
+
+
+async def _snapshot(episode: Episode) -> bytes | None:
+    """The state in which the environment waits; None where it takes no snapshots."""
+    try:
+        return read_snapshot(await owed(episode.snapshot(), GRACE_S, "taking a snapshot"))
+    except NotSnapshottableError:
+        return None

@@ -29,7 +29,7 @@ from rollwright.record import (
 )
 from rollwright.rollout.spec import Interruption
 
-__all__ = ["SampledRun", "SampledTurn", "sample_turn"]
+__all__ = ["SampledRun", "SampledTurn", "joined_turns", "sample_turn"]
 
 CANCEL_TIMEOUT_S = 5.0
 
@@ -99,6 +99,25 @@ async def sample_turn(
     if failure is None and finish is None:
         failure = "the engine's stream ended without a finish"
     return SampledTurn(runs=_runs(chunks), finish=finish, failure=failure)
+
+
+def joined_turns(drawn: SampledTurn, rest: SampledTurn) -> SampledTurn:
+    """A turn that was cut, with what was drawn behind it later; neighbours of one version and one cache are one run."""
+    runs = [*drawn.runs, *(run for run in rest.runs if len(run.token_ids) or not drawn.runs)]
+    joined: list[SampledRun] = runs[:1]
+    for run in runs[1:]:
+        last = joined[-1]
+        is_same = (last.policy_version, last.cache_version) == (run.policy_version, run.cache_version)
+        if is_same and last.tensors.keys() == run.tensors.keys():
+            joined[-1] = replace(
+                last,
+                token_ids=ids(np.concatenate([last.token_ids, run.token_ids])),
+                behavior_logprobs=logprobs(np.concatenate([last.behavior_logprobs, run.behavior_logprobs])),
+                tensors={name: np.concatenate([last.tensors[name], run.tensors[name]]) for name in last.tensors},
+            )
+        else:
+            joined.append(run)
+    return SampledTurn(runs=tuple(joined), finish=rest.finish, failure=rest.failure)
 
 
 async def _draw(

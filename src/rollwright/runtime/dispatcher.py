@@ -2,6 +2,7 @@
 
     tasks ──take──► admit? ──► group: slots run at once ──► score ──► buffer ──collect──► batch
                       ▲            │ failed by no fault of its own: new attempt, same slot, same seeds
+                      │            │ cut by a limit, under `resume`: new attempt, which goes on with it
                       │            └ failed for good: the incomplete-group rule
                       └── woken by: a saved step (version + 1), a filtered or expired group
 
@@ -13,12 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rollwright.record import Group, LedgerState, ScoredTrajectory, Task, Trajectory, unscored
+from rollwright.record import Group, LedgerState, Lineage, ScoredTrajectory, Task, Trajectory, unscored
+from rollwright.rollout import Parked
 from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.buffer import GroupBuffer, ReadyGroup
 from rollwright.runtime.errors import NoProgressError
 from rollwright.runtime.ledger import Ledger, SlotChange
-from rollwright.runtime.parts import Attempt, Collected, CollectorState, EpisodeFn, GroupCounter, ScoreFn
+from rollwright.runtime.parts import Attempt, Collected, CollectorState, GroupCounter, LegFn, ScoreFn
 from rollwright.tasks import Draw, TaskOrder
 
 __all__ = ["Dispatcher", "DispatchRules"]
@@ -34,10 +36,13 @@ class DispatchRules:
     stage: str
     admission: AdmissionRule
     max_attempts: int
+    """Of a slot, those that failed by no fault of the policy; a resumption is none of them."""
     concurrency: int
     incomplete: Literal["train", "filter"]
     first_version: int
     """Policy version at the stage's start."""
+    max_resumptions: int = 0
+    """How often a slot whose episode a limit cut goes on with it; after that it ends there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,7 @@ class Dispatcher:
         order: TaskOrder,
         counter: GroupCounter,
         ledger: Ledger,
-        run_episode: EpisodeFn,
+        run_episode: LegFn,
         score: ScoreFn,
     ) -> None:
         """Store the parts; nothing runs before `run`."""
@@ -79,7 +84,7 @@ class Dispatcher:
         self._trained = 0
         self._steps = 0
         self._open_steps = 0
-        self._failures: list[ScoredTrajectory] = []
+        self._untrained: list[ScoredTrajectory] = []
         self._hopeless = 0
 
     @property
@@ -119,8 +124,8 @@ class Dispatcher:
                 self._settle(ready.group, "expired", "lag")
                 expired += ready.group.members
             if batch:
-                others = (*self._failures, *expired)
-                self._failures = []
+                others = (*self._untrained, *expired)
+                self._untrained = []
                 # In the batch and not yet trained: they keep their place in the account until the step is settled.
                 self._trained += sum(r.group.size for r in batch)
                 return Collected(groups=tuple(r.group for r in batch), others=others)
@@ -135,8 +140,8 @@ class Dispatcher:
         self._steps += 1
 
     def leftovers(self) -> tuple[ScoredTrajectory, ...]:
-        """Failed attempts that no batch has taken along."""
-        left, self._failures = tuple(self._failures), []
+        """Failed and parked attempts that no batch has taken along."""
+        left, self._untrained = tuple(self._untrained), []
         return left
 
     def advance(self) -> None:
@@ -185,7 +190,7 @@ class Dispatcher:
             await self._buffer.put(ReadyGroup(group=group, oldest_version=_oldest_version(group, self._version)))
             return
         self._settle(group, "filtered", "incomplete_group")
-        self._failures += group.members
+        self._untrained += group.members
         self._hopeless = 0 if group.members else self._hopeless + 1
         if self._hopeless >= _HOPELESS_GROUPS:
             raise NoProgressError(
@@ -196,30 +201,41 @@ class Dispatcher:
         self._wake.set()
 
     async def _run_slot(self, dispatched: _Dispatched, slot: int) -> Trajectory:
+        """Attempts until one may be trained. One that failed behind a parked episode is retried from there."""
+        lineage: Lineage | None = None
         parent: str | None = None
-        trajectory: Trajectory | None = None
-        for attempt in range(self._rules.max_attempts):
-            if attempt:
-                self._enter(dispatched, slot, "in_flight", attempt=attempt)
+        past: Parked | None = None
+        failed = resumed = 0
+        while True:
+            if failed or resumed:
+                self._enter(dispatched, slot, "in_flight", attempt=failed + resumed)
             async with self._places:
-                trajectory = await self._run_episode(
+                ended = await self._run_episode(
                     Attempt(
                         purpose="train",
                         stage=self._rules.stage,
                         group_id=dispatched.group_id,
                         slot=slot,
-                        attempt=attempt,
+                        attempt=failed + resumed,
                         task=dispatched.task,
-                        lineage="retry_of" if parent else None,
+                        lineage=lineage,
                         parent_trajectory_id=parent,
+                        past=past,
+                        at_limit="park" if resumed < self._rules.max_resumptions else "end",
                     )
                 )
-            if trajectory.terminal_reason.is_trainable:
-                return trajectory
+            if isinstance(ended, Parked):
+                trajectory, past, lineage = ended.trajectory, ended, "resumed_from"
+                resumed += 1
+            elif ended.terminal_reason.is_trainable:
+                return ended
+            else:
+                trajectory, lineage = ended, "retry_of"
+                failed += 1
             parent = trajectory.trajectory_id
-            self._failures.append(unscored(trajectory, str(trajectory.terminal_reason)))
-        assert trajectory is not None, "a slot has at least one attempt"
-        return trajectory
+            self._untrained.append(unscored(trajectory, str(trajectory.terminal_reason)))
+            if failed == self._rules.max_attempts:
+                return trajectory
 
     def _enter(
         self,

@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from rollwright.algorithms import Objective
 from rollwright.batches import StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.record import Group, Lineage, Purpose, ScoredTrajectory, Task, Trajectory, WeightsManifest
+from rollwright.rollout import Parked
 
 __all__ = [
     "Attempt",
@@ -17,6 +18,7 @@ __all__ = [
     "EpisodeFn",
     "GroupCounter",
     "Learner",
+    "LegFn",
     "ScoreFn",
 ]
 
@@ -33,10 +35,17 @@ class Attempt:
     task: Task
     lineage: Lineage | None = None
     parent_trajectory_id: str | None = None
+    past: Parked | None = None
+    """The parked episode that it goes on with; None where it begins at the task."""
+    at_limit: Literal["end", "park"] = "end"
+    """What tokens or turns that run out do to it."""
 
 
 EpisodeFn = Callable[[Attempt], Awaitable[Trajectory]]
 """Runs an attempt; every episode ends as a trajectory, failures included."""
+
+LegFn = Callable[[Attempt], Awaitable[Trajectory | Parked]]
+"""Runs an attempt that may go on with a parked episode and, where it parks at limits, may leave one."""
 
 ScoreFn = Callable[[Sequence[Trajectory]], Awaitable[Sequence[ScoredTrajectory]]]
 """Scores the finished members of one group, in the order given."""
@@ -82,7 +91,7 @@ class Collected:
 
     groups: tuple[Group, ...]
     others: tuple[ScoredTrajectory, ...]
-    """Failed attempts, filtered and expired episodes: recorded, never trained."""
+    """Failed and parked attempts, filtered and expired episodes: recorded, never trained."""
 
 
 class Collector(Protocol):

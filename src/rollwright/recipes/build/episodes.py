@@ -20,7 +20,7 @@ from rollwright.record import (
     reset_seed,
 )
 from rollwright.rendering import Renderer
-from rollwright.rollout import Clock, EpisodeSpec, Limits, run_episode, submission_of
+from rollwright.rollout import Clock, EpisodeSpec, Leg, Limits, Parked, run_episode, run_leg, submission_of
 from rollwright.runtime.parts import Attempt
 from rollwright.verifiers import Composition
 
@@ -41,9 +41,15 @@ class Episodes:
     places: asyncio.Semaphore
     """Bounds how many evaluation episodes are open at once; training has its dispatcher's own bound."""
 
-    async def train(self, attempt: Attempt) -> Trajectory:
-        """One attempt of the policy at a training task."""
-        return await self._run(self._spec(attempt), self.engine)
+    async def train(self, attempt: Attempt) -> Trajectory | Parked:
+        """One attempt of the policy at a training task; where it parks at limits, what another one needs to go on."""
+        return await run_leg(
+            Leg(spec=self._spec(attempt), past=attempt.past, at_limit=attempt.at_limit),
+            engines=self._engines(self.engine),
+            environment=self.environment,
+            renderer=self.renderer,
+            clock=self.clock,
+        )
 
     async def demonstrate(self, attempt: Attempt, environment: DemonstratingEnvironment) -> Trajectory:
         """One demonstration, played by the same driver through the same environment."""
@@ -75,6 +81,8 @@ class Episodes:
             sampling=protocol.sampling,
             limits=limits,
             sandbox_profile=self.sandbox_profile,
+            lineage=attempt.lineage,
+            parent_trajectory_id=attempt.parent_trajectory_id,
         )
         async with self.places:
             return await self._run(spec, self.engine)
@@ -115,10 +123,16 @@ class Episodes:
         )
 
     async def _run(self, spec: EpisodeSpec, engine: Engine) -> Trajectory:
-        engines: Mapping[str, Engine] = dict.fromkeys(self.environment.actors.values(), engine)
         return await run_episode(
-            spec, engines=engines, environment=self.environment, renderer=self.renderer, clock=self.clock
+            spec,
+            engines=self._engines(engine),
+            environment=self.environment,
+            renderer=self.renderer,
+            clock=self.clock,
         )
+
+    def _engines(self, engine: Engine) -> Mapping[str, Engine]:
+        return dict.fromkeys(self.environment.actors.values(), engine)
 
 
 def sampling_of(recipe: RecipeConfig) -> Sampling:

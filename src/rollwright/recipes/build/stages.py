@@ -100,6 +100,7 @@ def _collector(stage: StageConfig, parts: StageParts, first_version: int) -> Col
         concurrency=recipe.runtime.concurrency,
         incomplete=rollout.incomplete_groups,
         first_version=first_version,
+        max_resumptions=rollout.max_resumptions if rollout.truncation == "resume" else 0,
     )
     return Dispatcher(
         rules,

@@ -50,6 +50,8 @@ class RolloutConfig(StrictConfig):
     """What becomes of a group in which a slot failed for good: train what came, or filter the group."""
     truncation: Literal["negative", "mask", "exclude", "soft_penalty", "resume"] = "negative"
     """What a cut episode is for learning (M105)."""
+    max_resumptions: int = Field(default=1, ge=1, le=1000)
+    """Of `resume`: how often a cut episode goes on, each time with a fresh allowance; after that it is `negative`."""
     overlong_max_tokens: int | None = Field(default=None, ge=1)
     """Of `soft_penalty` (M87): sampled tokens at which it reaches -1."""
     overlong_buffer_tokens: int | None = Field(default=None, ge=1)
@@ -68,10 +70,10 @@ class RolloutConfig(StrictConfig):
                 "training with top_p, top_k or min_p needs the support of each draw in the learner, which is not "
                 "built yet; train at top_p=1, top_k=0, min_p=0 (an evaluation may truncate)"
             )
-        if self.truncation == "resume":
+        if self.truncation != "resume" and self.max_resumptions != 1:
             raise ValueError(
-                "truncation 'resume' parks a cut episode and goes on later; that is not built yet. Choose negative, "
-                "mask, exclude or soft_penalty"
+                f"max_resumptions {self.max_resumptions} is of truncation 'resume' alone, and truncation is "
+                f"{self.truncation!r}; set rollout.truncation=resume, or leave max_resumptions out"
             )
         overlong = (self.overlong_max_tokens, self.overlong_buffer_tokens)
         if overlong.count(None) != (0 if self.truncation == "soft_penalty" else 2):

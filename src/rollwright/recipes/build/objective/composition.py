@@ -148,7 +148,8 @@ def _denominator(config: ObjectiveConfig, sizes: Sizes) -> WeightFn:
 
 def _under_truncation(credit: CreditFn, rollout: RolloutConfig) -> CreditFn:
     match rollout.truncation:
-        case "negative":
+        case "negative" | "resume":
+            # What is still cut after its last resumption is `negative`; before that the dispatcher parks it.
             return partial(punish_truncated, credit=credit)
         case "mask":
             return partial(mask_truncated, credit=credit)
@@ -163,7 +164,5 @@ def _under_truncation(credit: CreditFn, rollout: RolloutConfig) -> CreditFn:
                 max_tokens=rollout.overlong_max_tokens,
                 buffer_tokens=rollout.overlong_buffer_tokens,
             )
-        case "resume":
-            raise AssertionError("the configuration refuses it")
         case _:
             assert_never(rollout.truncation)
