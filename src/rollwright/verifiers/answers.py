@@ -14,6 +14,11 @@ Reasoning = Literal["none", "opened_by_prompt", "opened_in_output"]
 _PHRASE = re.compile(r"^\W*####|\banswer(?:\s+is\b)?\W{0,3}[:=]|\banswer\s+is\b", re.IGNORECASE)
 """Behind it an answer stands, where nobody asked for a form."""
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_CLOSING = re.compile(r"(?<=[.$])\s*I hope (?:it|this) is correct\W*$", re.IGNORECASE)
+_FILLER = re.compile(r"(?:(?:so|thus|then|hence|the|my|our|final|correct)\W*)+", re.IGNORECASE)
+_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_WRAPPERS = (("**", "**"), ("__", "__"), ("`", "`"), ("\\(", "\\)"), ("\\[", "\\]"))
+_MOST_WRAPPERS = 4
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 """An escaped brace is a brace of the answer, not of the box."""
 
@@ -141,13 +146,40 @@ def _free(text: str, *, was_cut: bool) -> tuple[str, ...]:
         phrases = list(_PHRASE.finditer(line))
         ends = [*(phrase.start() for phrase in phrases[1:]), len(line)]
         for phrase, end in zip(phrases, ends, strict=False):
-            said = line[phrase.end() : end].strip(" \t*:")
-            if said and not _BOX.search(said):
+            said = _without_half_emphasis(_CLOSING.sub("", line[phrase.end() : end].strip(" \t:")))
+            if said and not _BOX.search(said) and not _FILLER.fullmatch(said) and not _TAG.search(said):
                 found.append(said)
-    found += boxed(text)
+    found += [held for held in boxed(text) if not _is_box(held)]
+    found += [held.strip() for held in _TAG.findall(text)]
     if not found and not was_cut and text.strip():
         found.append(text.strip())
-    return tuple(found)
+    return tuple(map(_unwrapped, found))
+
+
+def _without_half_emphasis(text: str) -> str:
+    """Without the end of an emphasis that began before the answer, or the beginning of one that ends behind it."""
+    if text.count("**") % 2:
+        text = text.removeprefix("**").strip() if text.startswith("**") else text.removesuffix(".").removesuffix("**")
+    return text.strip(" \t:")
+
+
+def _is_box(held: str) -> bool:
+    """Whether a box holds one box and nothing else."""
+    begun, inner = _BOX.match(held), boxed(held)
+    return begun is not None and len(inner) == 1 and held[begun.end() : -1].strip() == inner[0]
+
+
+def _unwrapped(text: str) -> str:
+    """Without what only shows where an answer begins and ends: emphasis, code, and the signs of a formula."""
+    for _ in range(_MOST_WRAPPERS):
+        ended = text.removesuffix(".") if text.endswith(tuple(f"{mark}." for _, mark in _WRAPPERS)) else text
+        for opening, closing in _WRAPPERS:
+            if len(ended) > len(opening) + len(closing) and ended.startswith(opening) and ended.endswith(closing):
+                text = ended[len(opening) : -len(closing)].strip()
+                break
+        else:
+            break
+    return text
 
 
 def _bare(text: str) -> str:

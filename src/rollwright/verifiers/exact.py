@@ -14,7 +14,7 @@ __all__ = ["Normalization", "NormalizationStep", "exact_verifier", "normalized"]
 
 NormalizationStep = Literal["unicode", "case", "punctuation", "articles", "whitespace"]
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_REVISION = 1
+_REVISION = 2
 """Of the steps' meaning."""
 
 
@@ -63,6 +63,8 @@ def exact_verifier(
         if not reading.answer:
             return no_answer(reading.num_answers)
         given = normalized(reading.answer, steps)
-        return Grade(value=float(given == gold), evidence=f"{given[:200]!r} against {gold[:200]!r}")
+        # Where no form was asked for, the answer may end a sentence.
+        is_same = given == gold or (rule.form == "free" and given.removesuffix(".") == gold)
+        return Grade(value=float(is_same), evidence=f"{given[:200]!r} against {gold[:200]!r}")
 
     return FunctionVerifier(name=name, revision=digest([_REVISION, name, rule.parts(), steps.steps])[:16], grade=grade)

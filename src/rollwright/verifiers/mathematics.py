@@ -23,9 +23,18 @@ from rollwright.verifiers.grading import (
     gold_payload,
     no_answer,
 )
+from rollwright.verifiers.math_forms import (
+    MATH_FORMS_REVISION,
+    given_number,
+    gold_number,
+    is_numeral,
+    judged_by_form,
+    plain_math,
+)
 from rollwright.verifiers.math_pool import MathPool, MathStatus
-from rollwright.verifiers.numbers import Number, NumberForm, agree, read_gold_number, read_number
+from rollwright.verifiers.numbers import Number, agree
 from rollwright.verifiers.quantities import QUANTITIES_REVISION, is_known_unit
+from rollwright.verifiers.question_back import is_question_back
 
 __all__ = ["MathVerifier"]
 
@@ -39,12 +48,13 @@ _UNIT_WORD = re.compile(
 _UNIT_SIGN = re.compile(
     r"(?P<percent>\\?%)$|(?P<degree>\N{DEGREE SIGN}|\^\s*(?:\\circ|\{\s*\\circ\s*\}))$|^(?P<dollar>\\\$)"
 )
-_ASSIGNED = re.compile(r"^\s*[A-Za-z]\s*=(?!=)")
-_COMPUTATION = re.compile(r"(?<=[\w)}\]!])\s*(?:[-+*]|\\cdot|\\times|\\div|\\[pb]?mod)")
+_BARE_DOLLAR = re.compile(r"(?<!\\)\$")
+_ASSIGNED = re.compile(r"^\s*[A-Za-z]?\s*=(?!=)")
+_COMPUTATION = re.compile(r"(?<=[\w)}\]!])(?<!\d[eE])\s*(?:[-+*]|\\cdot|\\times|\\div|\\[pb]?mod)")
 _EXHAUSTED: tuple[MathStatus, ...] = ("cpu_limit", "out_of_memory", "crashed")
 _PROBE = "7"
 """An answer that can do no harm: where it cannot be compared either, the gold answer is at fault."""
-_REVISION = 2
+_REVISION = 3
 """Of the rules in this file."""
 
 
@@ -70,6 +80,7 @@ class MathVerifier:
             [
                 _REVISION,
                 QUANTITIES_REVISION,
+                MATH_FORMS_REVISION,
                 self.name,
                 self.rule.parts(),
                 self.tolerance,
@@ -112,18 +123,21 @@ class MathVerifier:
         payload = gold_payload(submission)
         gold = payload.answer.strip()
         reading = read_answer(submission, self.rule)
-        number = read_gold_number(_plain(gold))
+        number = gold_number(plain_math(gold))
         if not reading.answer:
             return await self._checked(gold, number, no_answer(reading.num_answers))
         answer = _ASSIGNED.sub("", reading.answer).strip() if "=" not in gold else reading.answer.strip()
         evidence = f"{answer[:200]!r} against {gold[:200]!r}"
-        given = read_number(_plain(answer), NumberForm.CLOSED)
-        if number is not None and given is not None:
-            tolerance = payload.number("tolerance", self.tolerance)
+        given = given_number(plain_math(answer))
+        tolerance = payload.number("tolerance", self.tolerance)
+        if number is not None and given is not None and not is_question_back(answer, payload):
             return Grade(value=float(agree(number, given, tolerance)), evidence=evidence)
         if (fault := _fault(answer, gold, payload, gold_is_number=number is not None)) is not None:
             refused = Grade(value=0.0, finding=UNPARSABLE, evidence=f"{evidence}: {fault}")
             return await self._checked(gold, number, refused)
+        same = judged_by_form(plain_math(answer), plain_math(gold), tolerance)
+        if same is not None:
+            return Grade(value=float(same), evidence=evidence)
         if _units(answer) != _units(gold):
             return await self._checked(gold, number, Grade(value=0.0, evidence=f"{evidence}: other units"))
         status = await self._compare(gold, answer)
@@ -145,7 +159,8 @@ class MathVerifier:
         return grade
 
     async def _compare(self, gold: str, answer: str | None) -> MathStatus:
-        return await asyncio.wrap_future(self.pool.submit(_plain(gold), None if answer is None else _plain(answer)))
+        given = None if answer is None else plain_math(answer)
+        return await asyncio.wrap_future(self.pool.submit(plain_math(gold), given))
 
 
 def _graded(status: MathStatus, evidence: str) -> Grade | MathStatus:
@@ -167,33 +182,20 @@ def _fault(answer: str, gold: str, payload: Payload, *, gold_is_number: bool) ->
     """Why an answer is none, by the rules above."""
     if len(answer) > _MAX_CHARACTERS:
         return "too long"
-    if "\n" in answer or "$" in _plain(answer):
+    if "\n" in answer or _BARE_DOLLAR.search(plain_math(answer)):
         return "more than one formula"
     if answer.count("=") > gold.count("="):
         return "an equation where a value is asked"
-    if gold_is_number and _COMPUTATION.search(_plain(answer)):
+    if gold_is_number and (_COMPUTATION.search(plain_math(answer)) or not is_numeral(plain_math(answer))):
         return "a computation where a number is asked"
-    if _squeezed(answer) != _squeezed(gold) and _COMPUTATION.search(_plain(answer)):
-        asked = _squeezed(" ".join(message.text for message in payload.messages))
-        if _squeezed(answer) in asked:
-            return "the question given back"
+    if is_question_back(answer, payload):
+        return "the question given back"
     return None
-
-
-def _plain(text: str) -> str:
-    stripped = text.strip()
-    if len(stripped) > 1 and stripped.startswith("$") and stripped.endswith("$"):
-        stripped = stripped.strip("$").strip()
-    return stripped.removesuffix(".").replace("\N{MINUS SIGN}", "-").replace("\N{DEGREE SIGN}", "^\\circ")
-
-
-def _squeezed(text: str) -> str:
-    return "".join(text.replace("$", "").split())
 
 
 def _units(text: str) -> tuple[str, ...]:
     words = [word for group in _UNIT_GROUP.findall(text) for word in group.split()]
-    if not words and (match := _UNIT_WORD.fullmatch(_plain(text))):
+    if not words and (match := _UNIT_WORD.fullmatch(plain_math(text))):
         words = [match[1]] if len(match[1]) > 1 or is_known_unit(match[1]) else []
-    signs = [match.lastgroup for match in _UNIT_SIGN.finditer(_plain(text)) if match.lastgroup]
+    signs = [match.lastgroup for match in _UNIT_SIGN.finditer(plain_math(text)) if match.lastgroup]
     return (*words, *signs)

@@ -100,7 +100,10 @@ def agree(gold: Number, given: Number, tolerance: float) -> bool:
 def _stripped(text: str) -> str | None:
     if len(text) > _MAX_CHARACTERS:
         return None
-    stripped = text.strip().removeprefix("$").removesuffix("$").strip().replace("\N{MINUS SIGN}", "-")
+    stripped = text.strip()
+    if len(stripped) > 1 and stripped.startswith("$") and stripped.endswith("$"):  # One alone is a currency.
+        stripped = stripped[1:-1].strip()
+    stripped = stripped.replace("\N{MINUS SIGN}", "-")
     if stripped.endswith(".") and stripped.count(".") == 1:
         stripped = stripped[:-1].rstrip()
     return stripped or None

@@ -177,11 +177,19 @@ def _arguments(given: Json) -> tuple[object, ...]:
 
 
 def _asserted(code: str, entry_point: str) -> tuple[list[CallTest], str]:
-    calls = read_assertions(code, entry_point)
+    calls = read_assertions(f"assert {code.strip()}" if _is_comparison(code) else code, entry_point)
     names = {call.name for call in calls} - {"candidate"}
     if len(names) > 1:
         raise PlainValueError(f"assertions on several functions: {', '.join(sorted(names))}")
     return [_of_assertion(call) for call in calls], names.pop() if names else ""
+
+
+def _is_comparison(code: str) -> bool:
+    """Whether it is `f(1) == 2` alone, an assertion without its word."""
+    try:
+        return isinstance(ast.parse(code.strip(), mode="eval").body, ast.Compare)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
 
 
 def _of_assertion(call: AssertedCall) -> CallTest:
