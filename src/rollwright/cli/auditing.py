@@ -1,6 +1,7 @@
 """`audit`: how often a verifier pays for what is wrong, on labeled cases or on the trajectories of a run."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,9 +26,14 @@ class FailOn(StrEnum):
     FALSE_ACCEPTS = "false_accepts"
     FALSE_REJECTS = "false_rejects"
     ERRORS = "errors"
+    PAID_PROBES = "paid_probes"
 
 
-def audit(
+_OF_CASES = "On labeled cases"
+_OF_RUNS = "On a run"
+
+
+def audit(  # noqa: PLR0913 - each parameter is an option that a person may give
     target: Annotated[
         str,
         typer.Argument(
@@ -38,9 +44,58 @@ def audit(
     ],
     *,
     cases: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Labeled cases, one JSON object a line.", show_default=False)
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="Labeled cases, one JSON object a line.",
+            show_default=False,
+            rich_help_panel=_OF_CASES,
+        ),
     ] = None,
-    success_at: Annotated[float, typer.Option(help="The value from which an answer counts as accepted.")] = 1.0,
+    success_at: Annotated[
+        float, typer.Option(help="The value from which an answer counts as accepted.", rich_help_panel=_OF_CASES)
+    ] = 1.0,
+    sample: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Trajectories that are looked at.", rich_help_panel=_OF_RUNS)
+    ] = 40,
+    seed: Annotated[int, typer.Option(help="Of the sample.", rich_help_panel=_OF_RUNS)] = 0,
+    sheet: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="Write the sample to this file, for a person to label.",
+            show_default=False,
+            rich_help_panel=_OF_RUNS,
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="A labeled sheet: error rates and the pass rate behind them.",
+            show_default=False,
+            rich_help_panel=_OF_RUNS,
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|MODULE:NAME",
+            help="A second verifier: where do the two disagree?",
+            show_default=False,
+            rich_help_panel=_OF_RUNS,
+        ),
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=0, max=1000, help="Judge the sample so often: what changes?", rich_help_panel=_OF_RUNS)
+    ] = 0,
+    is_perturbed: Annotated[
+        bool,
+        typer.Option("--perturb", help="Tell the tasks anew: what is still accepted?", rich_help_panel=_OF_RUNS),
+    ] = False,
+    is_probed: Annotated[
+        bool, typer.Option("--probe", help="Attack the verifiers on these tasks.", rich_help_panel=_OF_RUNS)
+    ] = False,
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option(help="End with exit code 1 where there is any of these. Repeatable.", show_default=False),
@@ -50,24 +105,82 @@ def audit(
     """Say how often a verifier pays for what is wrong, and refuses what is right.
 
     On labeled cases: a confusion matrix with Wilson intervals, overall and by kind, and every mistake by its id. A
-    case without a judgement is an error, never an accept or a reject.
+    case without a judgement is an error, never an accept or a reject. On a run: a sheet for a person to label and what
+    the labels say, a second verifier, repetition, tasks told anew, and attacks.
 
     ```
     rollwright audit math --cases cases.jsonl
     rollwright audit my_package.grading:strict --cases cases.jsonl --fail-on false_accepts --json
+    rollwright audit runs/arithmetic-tool-seed0 --sheet sheet.jsonl --sample 60
+    rollwright audit runs/arithmetic-tool-seed0 --labels sheet.jsonl --against math --repeat 3 --perturb --probe
     ```
     """
-    from rollwright.recipes.audits.of_cases import CasesOrder, audit_cases
-
     screen = open_screen(json)
     import_from_here()
-    if cases is None:
-        raise typer.BadParameter("give labeled cases by --cases FILE")
+    fails = set(fail_on or ())
+    if cases is not None:
+        if sheet or labels or against or repeat or is_perturbed or is_probed:
+            raise typer.BadParameter("--cases audits a verifier; the options of a run go with a run folder alone")
+        is_bad = _audit_cases(target, cases, success_at, screen, fails)
+    else:
+        order = _RunOptions(
+            run=target, sample=sample, seed=seed, sheet=sheet, labels=labels, against=against, repeat=repeat
+        )
+        is_bad = _audit_run(order, screen, fails, is_perturbed=is_perturbed, is_probed=is_probed)
+    if is_bad:
+        raise typer.Exit(FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunOptions:
+    """As they were given."""
+
+    run: str
+    sample: int
+    seed: int
+    sheet: Path | None
+    labels: Path | None
+    against: str | None
+    repeat: int
+
+
+def _audit_cases(target: str, cases: Path, success_at: float, screen: Screen, fails: set[FailOn]) -> bool:
+    from rollwright.recipes.audits.of_cases import CasesOrder, audit_cases
+
     found = audit_cases(CasesOrder(verifier=target, cases=cases, success_at=success_at))
     _show_cases(found, screen)
-    counts = {"false_accepts": found.false_accepts, "false_rejects": found.false_rejects, "errors": found.errors}
-    if any(counts[name] for name in fail_on or ()):
-        raise typer.Exit(FAILED)
+    counts = {
+        FailOn.FALSE_ACCEPTS: found.false_accepts,
+        FailOn.FALSE_REJECTS: found.false_rejects,
+        FailOn.ERRORS: found.errors,
+    }
+    return any(counts[name] for name in fails if name in counts)
+
+
+def _audit_run(
+    options: _RunOptions, screen: Screen, fails: set[FailOn], *, is_perturbed: bool, is_probed: bool
+) -> bool:
+    from rollwright.cli.audit_reports import show_run
+    from rollwright.recipes.audits.of_runs import RunOrder, audit_run
+    from rollwright.recipes.build.named_verifiers import VERIFIER_NAMES
+
+    if options.run in VERIFIER_NAMES or (":" in options.run and not Path(options.run).exists()):
+        raise typer.BadParameter(f"{options.run} is a verifier; give labeled cases by --cases FILE")
+    found = audit_run(
+        RunOrder(
+            run=Path(options.run),
+            sample=options.sample,
+            seed=options.seed,
+            sheet=options.sheet,
+            labels=options.labels,
+            against=options.against,
+            repeat=options.repeat,
+            is_perturbed=is_perturbed,
+            is_probed=is_probed,
+        )
+    )
+    show_run(found, screen)
+    return FailOn.PAID_PROBES in fails and found.probed is not None and bool(found.probed.paid)
 
 
 def _show_cases(found: "CaseAudit", screen: Screen) -> None:

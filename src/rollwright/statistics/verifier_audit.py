@@ -19,6 +19,7 @@ __all__ = [
     "exact_upper_bound",
     "metamorphic_gap",
     "rogan_gladen",
+    "stratified_errors",
 ]
 
 
@@ -76,30 +77,7 @@ class VerifierAudit:
         Returns:
             Estimates; a stratum of which nothing was audited leaves them undefined, an empty one counts as 0.
         """
-        wrong = _scaled(self.accepted, self.false_accepts, self.audited_accepted)
-        missed = _scaled(self.rejected, self.false_rejects, self.audited_rejected)
-        sensitivity, false_positive_rate = self._rates(wrong, missed)
-        observed = _over(self.accepted, self.accepted + self.rejected)
-        corrected = None
-        if observed is not None and sensitivity is not None and false_positive_rate is not None:
-            corrected = rogan_gladen(observed, sensitivity, false_positive_rate)
-        return VerifierErrors(
-            false_positives=wrong,
-            false_negatives=missed,
-            sensitivity=sensitivity,
-            false_positive_rate=false_positive_rate,
-            precision=None if wrong is None else _over(self.accepted - wrong, self.accepted),
-            corrected_pass_rate=corrected,
-            false_accepts=wilson_interval(self.false_accepts, self.audited_accepted, level=level),
-            false_rejects=wilson_interval(self.false_rejects, self.audited_rejected, level=level),
-        )
-
-    def _rates(self, wrong: float | None, missed: float | None) -> tuple[float | None, float | None]:
-        """Sensitivity and false positive rate; both need both strata."""
-        if wrong is None or missed is None:
-            return None, None
-        found, refused = self.accepted - wrong, self.rejected - missed
-        return _over(found, found + missed), _over(wrong, wrong + refused)
+        return stratified_errors([self], level=level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +109,41 @@ def rogan_gladen(observed: float, sensitivity: float, false_positive_rate: float
     if sensitivity <= false_positive_rate:
         return None
     return min(1.0, max(0.0, (observed - false_positive_rate) / (sensitivity - false_positive_rate)))
+
+
+def stratified_errors(audits: Sequence[VerifierAudit], *, level: float = 0.95) -> VerifierErrors:
+    """Errors over several audited parts of a run, such as its sources, each carried over to its own size.
+
+    Args:
+        audits: one a part.
+        level: confidence of the intervals, which are those of the pooled audited shares: right where every part was
+            audited in proportion to its size.
+    """
+    wrong = _added([_scaled(a.accepted, a.false_accepts, a.audited_accepted) for a in audits])
+    missed = _added([_scaled(a.rejected, a.false_rejects, a.audited_rejected) for a in audits])
+    accepted, rejected = sum(a.accepted for a in audits), sum(a.rejected for a in audits)
+    sensitivity = false_positive_rate = None
+    if wrong is not None and missed is not None:
+        sensitivity = _over(accepted - wrong, accepted - wrong + missed)
+        false_positive_rate = _over(wrong, wrong + rejected - missed)
+    observed = _over(accepted, accepted + rejected)
+    corrected = None
+    if observed is not None and sensitivity is not None and false_positive_rate is not None:
+        corrected = rogan_gladen(observed, sensitivity, false_positive_rate)
+    return VerifierErrors(
+        false_positives=wrong,
+        false_negatives=missed,
+        sensitivity=sensitivity,
+        false_positive_rate=false_positive_rate,
+        precision=None if wrong is None else _over(accepted - wrong, accepted),
+        corrected_pass_rate=corrected,
+        false_accepts=wilson_interval(
+            sum(a.false_accepts for a in audits), sum(a.audited_accepted for a in audits), level=level
+        ),
+        false_rejects=wilson_interval(
+            sum(a.false_rejects for a in audits), sum(a.audited_rejected for a in audits), level=level
+        ),
+    )
 
 
 def exact_upper_bound(found: int, audited: int, *, level: float = 0.95) -> float:
@@ -179,6 +192,12 @@ def _scaled(judged: int, wrong: int, audited: int) -> float | None:
     if audited:
         return judged * wrong / audited
     return None if judged else 0.0
+
+
+def _added(parts: Sequence[float | None]) -> float | None:
+    """The sum; unknown where a part is."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def _over(part: float, whole: float) -> float | None:
