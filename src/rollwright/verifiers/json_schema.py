@@ -1,8 +1,9 @@
 """The answer is one JSON value that a schema allows."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from itertools import count
 from typing import Any, NoReturn, cast
 
 import jsonschema
@@ -24,9 +25,11 @@ _MAX_CHARACTERS = 200_000
 _MAX_VALUES = 5000
 _MAX_DEPTH = 64
 _MAX_DIGITS = 400
+_MAX_REFERENCES = 20_000
+"""Followed for one answer: where a schema refers to itself in two branches, they double with each of its levels."""
 _PATTERN_S = 0.25
 _FENCED = regex.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", regex.DOTALL | regex.IGNORECASE)
-_REVISION = 1
+_REVISION = 2
 
 
 class JsonTextError(ValueError):
@@ -37,8 +40,8 @@ class JsonTextError(ValueError):
         self.kind = kind
 
 
-class _PatternTimeoutError(Exception):
-    """A pattern of the schema took too long on a text."""
+class _CostlyError(JsonTextError):
+    """A pattern of the schema, or the schema's references to itself, took too long on an answer."""
 
 
 def json_schema_verifier(rule: AnswerRule, *, name: str = "json_schema") -> FunctionVerifier:
@@ -65,8 +68,8 @@ def json_schema_verifier(rule: AnswerRule, *, name: str = "json_schema") -> Func
             return _refused(error.kind, str(error), finding=UNPARSABLE)
         try:
             problem = next(iter(validator.iter_errors(value)), None)
-        except _PatternTimeoutError as error:
-            return _refused("pattern", str(error))
+        except _CostlyError as error:
+            return _refused(error.kind, str(error), finding=UNPARSABLE)
         except (Unresolvable, RecursionError, regex.error) as error:
             raise GoldError(f"the schema cannot be applied: {type(error).__name__}: {error}") from error
         if problem is not None:
@@ -106,10 +109,10 @@ def read_strict_json(text: str) -> Json:
 
 def _measure(value: object) -> None:
     """Refuse what a schema could need very long for."""
-    level, depth, count = [value], 0, 0
+    level, depth, seen = [value], 0, 0
     while level:
-        count += len(level)
-        if count > _MAX_VALUES:
+        seen += len(level)
+        if seen > _MAX_VALUES:
             raise JsonTextError("too_large", f"more than {_MAX_VALUES} values")
         if depth > _MAX_DEPTH:
             raise JsonTextError("too_deep", f"more than {_MAX_DEPTH} levels")
@@ -175,9 +178,24 @@ def _validator(schema: Mapping[str, object]) -> Validator:
         kind.check_schema(dict(schema))
     except (jsonschema.SchemaError, RecursionError) as error:
         raise GoldError(f"the schema is none: {type(error).__name__}: {error}"[:400]) from error
-    own = {"pattern": _pattern, "patternProperties": _pattern_properties}
+    own = {"pattern": _pattern, "patternProperties": _pattern_properties, **_counted(cast("Any", kind).VALIDATORS)}
     bounded = cast("Any", validators).extend(kind, own)
     return cast("Validator", bounded(dict(schema), registry=cast("Any", Registry)()))
+
+
+def _counted(checks: Mapping[str, Callable[..., Iterable[object] | None]]) -> dict[str, object]:
+    """The checks that follow references, with one bound for all of them."""
+    steps = count(1)
+
+    def bounded(check: Callable[..., Iterable[object] | None]) -> Callable[..., Iterator[object]]:
+        def follow(*given: object) -> Iterator[object]:
+            if next(steps) > _MAX_REFERENCES:
+                raise _CostlyError("too_deep", f"more than {_MAX_REFERENCES} references of the schema were followed")
+            yield from check(*given) or ()
+
+        return follow
+
+    return {name: bounded(checks[name]) for name in ("$ref", "$dynamicRef", "$recursiveRef") if name in checks}
 
 
 def _pattern(_: Validator, pattern: str, instance: object, schema: object) -> Iterator[jsonschema.ValidationError]:
@@ -202,7 +220,7 @@ def _found(pattern: str, text: str) -> bool:
     try:
         return regex.search(pattern, text, timeout=_PATTERN_S) is not None
     except TimeoutError as error:
-        raise _PatternTimeoutError(f"{pattern!r} took more than {_PATTERN_S} s on {text[:60]!r}") from error
+        raise _CostlyError("pattern", f"{pattern!r} took more than {_PATTERN_S} s on {text[:60]!r}") from error
 
 
 def _refused(kind: str, why: str, *, finding: str | None = None) -> Grade:
