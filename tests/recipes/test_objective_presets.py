@@ -121,9 +121,12 @@ PAIRS = {
 each_pair = pytest.mark.parametrize("kind", PAIRS)
 
 
+def config_of(kind) -> ObjectiveConfig:
+    return TypeAdapter(ObjectiveConfig).validate_python({"kind": kind, **PAIRS[kind].written})
+
+
 def composed(kind):
-    config = TypeAdapter(ObjectiveConfig).validate_python({"kind": kind, **PAIRS[kind].written})
-    return compose(config, SIZES)
+    return compose(config_of(kind), SIZES)
 
 
 def without_the_rollout(objective):
