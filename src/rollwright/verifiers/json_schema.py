@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import count
+from time import perf_counter
 from typing import Any, NoReturn, cast
 
 import jsonschema
@@ -28,8 +29,10 @@ _MAX_DIGITS = 400
 _MAX_REFERENCES = 20_000
 """Followed for one answer: where a schema refers to itself in two branches, they double with each of its levels."""
 _PATTERN_S = 0.25
+_PATTERNS_S = 5.0
+"""Of all patterns on all texts of one answer."""
 _FENCED = regex.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", regex.DOTALL | regex.IGNORECASE)
-_REVISION = 2
+_REVISION = 3
 
 
 class JsonTextError(ValueError):
@@ -178,7 +181,12 @@ def _validator(schema: Mapping[str, object]) -> Validator:
         kind.check_schema(dict(schema))
     except (jsonschema.SchemaError, RecursionError) as error:
         raise GoldError(f"the schema is none: {type(error).__name__}: {error}"[:400]) from error
-    own = {"pattern": _pattern, "patternProperties": _pattern_properties, **_counted(cast("Any", kind).VALIDATORS)}
+    patterns = _Patterns()
+    own = {
+        "pattern": patterns.pattern,
+        "patternProperties": patterns.pattern_properties,
+        **_counted(cast("Any", kind).VALIDATORS),
+    }
     bounded = cast("Any", validators).extend(kind, own)
     return cast("Validator", bounded(dict(schema), registry=cast("Any", Registry)()))
 
@@ -198,29 +206,41 @@ def _counted(checks: Mapping[str, Callable[..., Iterable[object] | None]]) -> di
     return {name: bounded(checks[name]) for name in ("$ref", "$dynamicRef", "$recursiveRef") if name in checks}
 
 
-def _pattern(_: Validator, pattern: str, instance: object, schema: object) -> Iterator[jsonschema.ValidationError]:
-    if isinstance(instance, str) and not _found(pattern, instance):
-        yield jsonschema.ValidationError(f"{instance[:60]!r} does not match {pattern!r}")
+class _Patterns:
+    """Patterns of a schema on one answer, each bounded in time, and all of them together."""
 
+    def __init__(self) -> None:
+        self._left_s = _PATTERNS_S
 
-def _pattern_properties(
-    validator: Any,  # noqa: ANN401 - descend is no part of the protocol
-    patterns: Mapping[str, object],
-    instance: object,
-    schema: object,
-) -> Iterator[jsonschema.ValidationError]:
-    if isinstance(instance, dict):
-        for pattern, below in patterns.items():
-            for key, value in cast("dict[str, object]", instance).items():
-                if _found(pattern, key):
-                    yield from validator.descend(value, below, path=key, schema_path=pattern)
+    def pattern(
+        self, _: Validator, pattern: str, instance: object, schema: object
+    ) -> Iterator[jsonschema.ValidationError]:
+        """The check of that name."""
+        if isinstance(instance, str) and not self._found(pattern, instance):
+            yield jsonschema.ValidationError(f"{instance[:60]!r} does not match {pattern!r}")
 
+    def pattern_properties(
+        self,
+        validator: Any,  # noqa: ANN401 - descend is no part of the protocol
+        patterns: Mapping[str, object],
+        instance: object,
+        schema: object,
+    ) -> Iterator[jsonschema.ValidationError]:
+        """The check of that name."""
+        if isinstance(instance, dict):
+            for pattern, below in patterns.items():
+                for key, value in cast("dict[str, object]", instance).items():
+                    if self._found(pattern, key):
+                        yield from validator.descend(value, below, path=key, schema_path=pattern)
 
-def _found(pattern: str, text: str) -> bool:
-    try:
-        return regex.search(pattern, text, timeout=_PATTERN_S) is not None
-    except TimeoutError as error:
-        raise _CostlyError("pattern", f"{pattern!r} took more than {_PATTERN_S} s on {text[:60]!r}") from error
+    def _found(self, pattern: str, text: str) -> bool:
+        began = perf_counter()
+        try:
+            return regex.search(pattern, text, timeout=min(_PATTERN_S, self._left_s)) is not None
+        except TimeoutError as error:
+            raise _CostlyError("pattern", f"{pattern!r} took too long on {text[:60]!r}") from error
+        finally:
+            self._left_s = max(self._left_s - (perf_counter() - began), 1e-3)
 
 
 def _refused(kind: str, why: str, *, finding: str | None = None) -> Grade:

@@ -10,8 +10,6 @@ from rollwright.recipes.build.named_verifiers import named_verifier
 from tests.verifiers.hostile.attacks import Attack, read_attacks, verified
 
 ATTACKS = read_attacks("answers.jsonl")
-WITHIN_S = 5.0
-"""Of one answer of a megabyte, on a machine that others use too."""
 MATH_S = 1.0
 """Of a mathematical answer; what needs longer ends in a finding."""
 RESTART_S = 25.0
@@ -30,7 +28,7 @@ def complaints(attacks: Sequence[Attack]) -> list[str]:
         earned = asyncio.run(verified(named.verifier, attacks))
     finally:
         named.close()
-    within_s = RESTART_S if name == "math" else WITHIN_S
+    within_s = min(named.verifier.deadline_s, RESTART_S)
     return [said for one in earned if (said := one.complaint(within_s=within_s))]
 
 
