@@ -93,6 +93,14 @@ def test_an_accident_is_tried_again_and_both_attempts_are_kept():
     assert (row.value, row.num_trajectories, row.num_unscored) == (1.0, 4, 2)
 
 
+def test_a_retried_attempt_says_which_one_it_repeats():
+    field = Field(reason=lambda a: FAILED if a.sample == 1 and a.attempt < 2 else TerminalReason.MODEL_END)
+    field.evaluate(protocol(1, samples=2))
+    found = [(a.lineage, a.parent_trajectory_id) for a in field.attempts if a.sample == 1]
+    assert found == [(None, None), ("retry_of", "e000040-01-0"), ("retry_of", "e000040-01-1")]
+    assert [(a.lineage, a.parent_trajectory_id) for a in field.attempts if a.sample == 0] == [(None, None)]
+
+
 def test_what_never_ends_well_is_given_up_after_three_attempts_and_left_out():
     field = Field(reason=lambda a: FAILED if a.group_id == 40 else TerminalReason.MODEL_END, rewards=(0.0, 1.0))
     found = field.evaluate(protocol(2))

@@ -1,11 +1,13 @@
 """The dispatcher: whole groups, retries in their slot, the incomplete-group rule, order whatever finishes first."""
 
 import asyncio
+from dataclasses import replace
 from typing import Literal
 
 import pytest
 
 from rollwright.record import TerminalReason
+from rollwright.rollout import Limits, Parked
 from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
 from rollwright.runtime.errors import NoProgressError
@@ -21,7 +23,13 @@ def fresh(attempt):
 
 
 def make(
-    run_episode, *, incomplete: Literal["train", "filter"] = "train", group_size=4, batch_slots=8, score_with=score
+    run_episode,
+    *,
+    incomplete: Literal["train", "filter"] = "train",
+    group_size=4,
+    batch_slots=8,
+    score_with=score,
+    max_resumptions=0,
 ):
     ledger = Ledger(noon)
     rules = DispatchRules(
@@ -31,6 +39,7 @@ def make(
         concurrency=3,
         incomplete=incomplete,
         first_version=0,
+        max_resumptions=max_resumptions,
     )
     dispatcher = Dispatcher(
         rules, order=numbered_tasks(), counter=GroupCounter(), ledger=ledger, run_episode=run_episode, score=score_with
@@ -192,3 +201,82 @@ def test_the_state_that_is_saved_counts_the_slots_that_were_trained():
     dispatcher, _ = make(episodes(fresh))
     asyncio.run(steps(dispatcher, 3))
     assert (dispatcher.state().trained_slots, dispatcher.state().steps) == (24, 3)
+
+
+# ---------------------------------------------------------------------------------------------------------- parking
+
+
+def parked(attempt):
+    """An attempt that a limit cut, as the driver leaves it."""
+    cut = replace(ended(attempt, TerminalReason.SUPERSEDED, cause="parked at token_limit"), failure_class="abandoned")
+    return Parked(
+        trajectory=cut,
+        limits=Limits(),
+        tools={},
+        turns={},
+        cut=frozenset(),
+        results={},
+        steps=(),
+        open_turns=(),
+        snapshot=None,
+    )
+
+
+def attempts_of_slot_1(end, *, max_resumptions):
+    """What slot 1 of group 0 was asked, the batch, and the states that the slot went through."""
+    asked = []
+
+    def run(attempt):
+        if (attempt.group_id, attempt.slot) != (0, 1):
+            return ended(attempt)
+        asked.append(attempt)
+        return end(attempt)
+
+    dispatcher, ledger = make(episodes(run), max_resumptions=max_resumptions)
+    (batch,) = asyncio.run(steps(dispatcher, 1))
+    ledger.balance()
+    states = [(r.attempt, r.state) for r in ledger.take_rows() if (r.group_id, r.slot) == (0, 1)]
+    return asked, batch, states
+
+
+def test_a_parked_attempt_is_gone_on_with_as_often_as_allowed_and_trained_once():
+    def end(attempt):
+        return parked(attempt) if attempt.at_limit == "park" else ended(attempt, TerminalReason.TOKEN_LIMIT)
+
+    asked, batch, states = attempts_of_slot_1(end, max_resumptions=2)
+    assert [(a.attempt, a.at_limit, a.lineage, a.parent_trajectory_id) for a in asked] == [
+        (0, "park", None, None),
+        (1, "park", "resumed_from", "t000000-01-0"),
+        (2, "end", "resumed_from", "t000000-01-1"),
+    ]
+    assert [a.past and a.past.trajectory.trajectory_id for a in asked] == [None, "t000000-01-0", "t000000-01-1"]
+    assert batch.groups[0].members[1].trajectory_id == "t000000-01-2"
+    assert [(m.trajectory_id, m.outcome) for m in batch.others] == [
+        ("t000000-01-0", "superseded"),
+        ("t000000-01-1", "superseded"),
+    ]
+    assert states == [(0, "in_flight"), (1, "in_flight"), (2, "in_flight"), (2, "ready"), (2, "trained")]
+
+
+def test_a_failure_behind_a_parked_episode_is_retried_from_there_and_a_resumption_is_no_try():
+    def end(attempt):
+        if attempt.attempt == 1:
+            return parked(attempt)
+        if attempt.attempt in (0, 2, 3):
+            return ended(attempt, TerminalReason.INFRASTRUCTURE_FAILURE, cause="the engine is gone")
+        return ended(attempt)
+
+    asked, batch, states = attempts_of_slot_1(end, max_resumptions=1)
+    found = [(a.lineage, a.parent_trajectory_id, a.past and a.past.trajectory.attempt, a.at_limit) for a in asked]
+    assert found == [
+        (None, None, None, "park"),
+        ("retry_of", "t000000-01-0", None, "park"),
+        ("resumed_from", "t000000-01-1", 1, "end"),
+        ("retry_of", "t000000-01-2", 1, "end"),
+    ]
+    assert len(batch.groups[0].members) == 3 and len(batch.others) == 4 and states[-1] == (3, "failed")
+
+
+def test_nothing_is_parked_where_no_resumption_is_allowed():
+    asked, _, _ = attempts_of_slot_1(ended, max_resumptions=0)
+    assert [a.at_limit for a in asked] == ["end"]

@@ -203,3 +203,39 @@ def test_variety_is_that_of_the_attempts_at_one_task():
     # One of two repeats in the first group, none in the second; one bit of choice in the first, none in the second.
     assert value(metrics, "explore/repeated_traj_rate") == 0.25
     assert value(metrics, "explore/tool_choice_entropy") == pytest.approx(math.log(2) / 2)
+
+
+# ---------------------------------------------------------------------------------------------------------- causes
+
+
+def test_the_share_of_each_cause_is_of_every_attempt_and_by_source():
+    batch = [
+        member(0, 1.0, source="a"),
+        member(1, "grader_error", source="a"),
+        member(2, 0.0, source="b", reason=TerminalReason.TOKEN_LIMIT),
+        member(3, "timeout", source="b"),
+        member(4, "unparsable_judge", source="b"),
+    ]
+    others = [
+        member(0, "infrastructure_failure", source="a", reason=TerminalReason.INFRASTRUCTURE_FAILURE),
+        member(2, "superseded", source="b", reason=TerminalReason.SUPERSEDED),
+        member(3, "superseded", source="b", reason=TerminalReason.SUPERSEDED),
+    ]
+    metrics = measured(batch, others=others)
+    ends = {"infrastructure_failure": 1, "superseded": 2, "token_limit": 1, "model_end": 4}
+    assert {r: value(metrics, "terminal/attempts", reason=r) for r in ends} == {r: n / 8 for r, n in ends.items()}
+    assert value(metrics, "terminal/attempts", reason="superseded", source="b") == 2 / 5
+    assert value(metrics, "terminal/attempts", reason="infrastructure_failure", source="a") == 1 / 3
+    causes = {"grader_error": 1, "timeout": 1, "unparsable_judge": 1, "infrastructure_failure": 1, "superseded": 2}
+    assert {c: value(metrics, "data/unscored_share", cause=c) for c in causes} == {c: n / 8 for c, n in causes.items()}
+    assert value(metrics, "data/unscored_share") == 6 / 8
+    assert value(metrics, "data/unscored_share", source="a") == 2 / 3
+    assert value(metrics, "data/unscored_share", source="a", cause="grader_error") == 1 / 3
+    assert value(metrics, "sys/infra_excluded") == 1 and value(metrics, "data/parked") == 2
+    # What was trained is told apart as before.
+    assert value(metrics, "terminal/reason", reason="model_end") == 4 / 5 and value(metrics, "data/unscored") == 3
+
+
+def test_a_call_that_a_rule_refused_is_a_violation_of_its_episode():
+    metrics = measured([member(0, 1.0, statuses=["ok", "refused", "refused"]), member(1, 1.0, statuses=["tool_error"])])
+    assert value(metrics, "env/violation") == 0.5

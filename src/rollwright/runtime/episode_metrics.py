@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from rollwright.algorithms.diagnostics.updates import Diagnostic
-from rollwright.record import ScoredTrajectory
+from rollwright.record import ScoredTrajectory, TerminalReason
 from rollwright.statistics import choice_entropy, repeated_share
 
 __all__ = ["StepEpisodes", "episode_metrics"]
@@ -41,9 +41,11 @@ def episode_metrics(episodes: StepEpisodes) -> Iterator[Diagnostic]:
         episodes: of the step.
 
     Yields:
-        Those of the trained batch, but for the reward before the filter, which is of everything that was scored.
+        Those of the trained batch, but for the reward before the filter, which is of everything that was scored, and
+        the causes, which are of every attempt that ended.
     """
     yield from _endings(episodes.members)
+    yield from _causes(episodes)
     yield from _tools(episodes.members)
     yield from _lengths(episodes)
     yield from _rewards(episodes)
@@ -61,6 +63,24 @@ def _endings(members: Sequence[ScoredTrajectory]) -> Iterator[Diagnostic]:
         yield _share("len/trunc_rate", count, total, {"reason": str(reason)})
 
 
+def _causes(episodes: StepEpisodes) -> Iterator[Diagnostic]:
+    """Of every attempt, retried and parked ones too: how it ended, and why it has no reward; in all and by source."""
+    attempts = [*episodes.members, *episodes.others]
+    strata: list[tuple[Mapping[str, str], list[ScoredTrajectory]]] = [({}, attempts)]
+    strata += [({"source": s}, found) for s, found in _by(attempts, lambda m: [(m.trajectory.task.source, m)])]
+    for labels, found in strata:
+        for reason, count in sorted(Counter(m.trajectory.terminal_reason for m in found).items()):
+            yield _share("terminal/attempts", count, len(found), {**labels, "reason": str(reason)})
+        causes = Counter(m.outcome for m in found if isinstance(m.outcome, str))
+        yield _share("data/unscored_share", causes.total(), len(found), labels)
+        for cause, count in sorted(causes.items()):
+            yield _share("data/unscored_share", count, len(found), {**labels, "cause": cause})
+    failed = sum(m.trajectory.terminal_reason is TerminalReason.INFRASTRUCTURE_FAILURE for m in attempts)
+    yield Diagnostic(name="sys/infra_excluded", value=float(failed), unit="count", num_items=len(attempts))
+    parked = sum(m.trajectory.terminal_reason is TerminalReason.SUPERSEDED for m in attempts)
+    yield Diagnostic(name="data/parked", value=float(parked), unit="episodes", num_items=len(attempts))
+
+
 def _tools(members: Sequence[ScoredTrajectory]) -> Iterator[Diagnostic]:
     calls = [c for m in members for c in m.trajectory.tool_calls]
     statuses = Counter(c.status for c in calls)
@@ -76,6 +96,8 @@ def _tools(members: Sequence[ScoredTrajectory]) -> Iterator[Diagnostic]:
     yield _share("env/invalid_action", statuses["invalid_call"], len(calls))
     yield _share("env/tool_error", statuses["tool_error"], len(calls))
     yield _share("env/timeout", statuses["timeout"], len(calls))
+    refused = sum(any(c.status == "refused" for c in m.trajectory.tool_calls) for m in members)
+    yield _share("env/violation", refused, len(members))
     yield _mean("env/tool_latency", [c.latency_s for c in calls], "s")
     yield _mean("env/steps", [float(m.trajectory.num_turns) for m in members], "turns")
 

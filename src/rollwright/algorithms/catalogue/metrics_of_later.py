@@ -58,7 +58,6 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
         "env/parser_error", "share of episodes with a turn that could not be parsed", "fraction", later="rollout"
     ),
     MetricEntry("env/crash", "share of episodes whose environment broke", "fraction", later="runtime"),
-    MetricEntry("env/violation", "share of episodes that broke a rule of the sandbox", "fraction", later="sandboxes"),
     MetricEntry("env/replay_fail", "replays of an episode that ended otherwise", "fraction", later="environments"),
     MetricEntry("env/cost_per_success", "cost of all episodes over successes", "currency", later="runtime"),
     MetricEntry("reward/difficulty", "prompts by success rate before the filter", "fraction", later="runtime"),
@@ -100,5 +99,4 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
     MetricEntry("sys/restore_s", "going on from a checkpoint", "s", later="runtime"),
     MetricEntry("sys/watchdog_restarts", "restarts of a part that hung", "count", later="runtime"),
     MetricEntry("sys/duplicates_refused", "episodes that came twice", "count", later="runtime", note="none is trained"),
-    MetricEntry("sys/infra_excluded", "episodes excluded for a failure of the machinery", "count", later="runtime"),
 )

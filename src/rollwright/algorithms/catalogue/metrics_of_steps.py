@@ -74,7 +74,24 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
     ),
     MetricEntry("reward/hist_by_prompt", "share of prompts by success rate", "fraction", _EPISODES, labels=("bucket",)),
     MetricEntry("data/unscored", "episodes of the batch without a reward", "episodes", _EPISODES),
+    MetricEntry(
+        "data/unscored_share",
+        "share of all attempts that ended without a reward, and by cause",
+        "fraction",
+        _EPISODES,
+        labels=("cause", "source"),
+        note="the causes are a grader's error or how the attempt ended; none of them is a reward of 0",
+    ),
+    MetricEntry("data/parked", "attempts that were parked at a limit and gone on with", "episodes", _EPISODES),
+    MetricEntry("sys/infra_excluded", "attempts excluded for a failure of the machinery", "count", _EPISODES),
     MetricEntry("terminal/reason", "share of episodes by how they ended", "fraction", _EPISODES, labels=("reason",)),
+    MetricEntry(
+        "terminal/attempts",
+        "share of all attempts, the retried, parked and filtered ones too, by how they ended",
+        "fraction",
+        _EPISODES,
+        labels=("reason", "source"),
+    ),
     MetricEntry(
         "len/trunc_rate",
         "share of episodes that a limit cut, and by limit",
@@ -95,6 +112,9 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
     MetricEntry("env/invalid_action", "share of calls that are no call of a tool", "fraction", _EPISODES),
     MetricEntry("env/tool_error", "share of calls whose tool failed", "fraction", _EPISODES),
     MetricEntry("env/timeout", "share of calls that ran out of time", "fraction", _EPISODES),
+    MetricEntry(
+        "env/violation", "share of episodes with a call that a rule of their world refused", "fraction", _EPISODES
+    ),
     MetricEntry("env/tool_latency", "seconds of a call, mean", "s", _EPISODES),
     MetricEntry("env/steps", "turns of an episode, mean", "turns", _EPISODES),
     MetricEntry(
