@@ -34,6 +34,7 @@ def main() -> None:
         arguments=cast("Mapping[str, object]", asked["arguments"]),
         num_tasks=cast("int", asked["num_tasks"]),
         limit_s=cast("float", asked["limit_s"]),
+        saved=str(asked["saved"]),
     )
     adopt_orphans()
     scratch = Path(str(asked["scratch"]))

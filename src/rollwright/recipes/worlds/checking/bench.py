@@ -36,6 +36,8 @@ class Bench:
     """The folder of temporary files, where it is this process's own."""
     elsewhere: Callable[[CheckOrder], Awaitable[Mapping[str, object]]] | None = None
     """Plays the world in a process of its own."""
+    there: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What it found."""
     world: World | None = None
     composition: Composition | None = None
     tasks: tuple[Task, ...] = ()

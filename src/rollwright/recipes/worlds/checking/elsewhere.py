@@ -23,6 +23,7 @@ def order_text(order: CheckOrder, scratch: Path) -> str:
         "arguments": dict(order.arguments),
         "num_tasks": order.num_tasks,
         "limit_s": order.limit_s,
+        "saved": order.saved,
         "path": sys.path,
         "scratch": str(scratch),
     }

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import time
 from collections.abc import Mapping
 
@@ -31,8 +32,7 @@ async def leaves_well(bench: Bench) -> str:
     """Early, twice, and with an error inside."""
     environment, task = bench.built().environment, bench.tasks[0]
     where = f"task {task.task_id}"
-    async with bench.stage.opened(environment, task, SEED, where=f"{where}, at once"):
-        pass
+    await _refuse_process_changes(bench, where)
     context = environment.open(task, seed=SEED)
     episode = await bench.stage.ask(f"opening {where}", context.__aenter__)
     await bench.stage.ask(f"begin of {where}", episode.begin)
@@ -48,6 +48,34 @@ async def leaves_well(bench: Bench) -> str:
             f"leaving {where} by an error raised {shown(describe(error))} instead; it passes through"
         ) from error
     raise CheckFailedError(f"leaving {where} by an error hid the error; what was raised inside passes through")
+
+
+async def _refuse_process_changes(bench: Bench, where: str) -> None:
+    """Two episodes that are left at once leave the process as it was: its folder, and the chance of others."""
+    folder, chance = os.getcwd(), random.getstate()
+    drawn: list[float] = []
+    try:
+        for seed in (1, 2):
+            random.seed(seed)
+            async with bench.stage.opened(
+                bench.built().environment, bench.tasks[0], SEED, where=f"{where}, at once"
+            ) as episode:
+                await bench.stage.ask(f"begin of {where}", episode.begin)
+            drawn.append(random.random())
+        moved_to = os.getcwd()
+    finally:
+        random.setstate(chance)
+        os.chdir(folder)
+    if moved_to != folder:
+        raise CheckFailedError(
+            f"{where}: an episode changed the working folder of the whole process from {shown(folder)} to "
+            f"{shown(moved_to)}, where every other episode finds itself too; name files by whole paths"
+        )
+    if drawn[0] == drawn[1]:
+        raise CheckFailedError(
+            f"{where}: an episode seeds `random` for the whole process, and with it what others draw; draw from a "
+            "`random.Random(seed)` of its own"
+        )
 
 
 async def leaves_nothing(bench: Bench) -> str:

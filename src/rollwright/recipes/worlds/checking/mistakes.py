@@ -1,7 +1,9 @@
 """What a policy gets wrong is answered; what a task gets wrong breaks the environment by name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
+from typing import cast
 
 from rollwright.environments import LimitedEnvironment
 from rollwright.recipes.worlds.checking.bench import Bench
@@ -19,7 +21,7 @@ from rollwright.record import (
     ToolResult,
 )
 
-__all__ = ["answers_bad_calls", "answers_bad_turns", "declares_limits", "refuses_bad_tasks"]
+__all__ = ["answers_bad_calls", "answers_of", "answers_bad_turns", "declares_limits", "refuses_bad_tasks"]
 
 _MOST_COUNTED = 200
 _MARK_CHARACTERS = 80
@@ -38,19 +40,35 @@ _BAD_PAYLOADS = ("{}", "[]", "no JSON")
 
 async def answers_bad_calls(bench: Bench) -> str:
     """A bad call gets a result with a status and a text; the episode goes on."""
+    there = cast("Mapping[str, str]", bench.there.get("mistakes", {}))
     count = 0
     for tool, bad in islice(_bad_calls(bench), bench.order.most_bad_calls):
         where = f"a call of {shown(tool)} with {bad.kind}, task {bench.tasks[0].task_id},"
         try:
-            await _call(bench, tool, bad, where)
+            answer = await _call(bench, tool, bad, where)
         except EnvironmentFaultError as error:
             raise CheckFailedError(
                 f"{where} raised {shown(str(error.__cause__) or type(error.__cause__).__name__)} "
                 f"({type(error.__cause__).__name__}); what a policy asks wrongly is answered by a ToolResult with a "
                 "status and a text that it can read"
             ) from error
+        if there.get(where, answer) != answer:
+            raise CheckFailedError(
+                f"{where} was answered with {shown(answer)} and, in another process, with {shown(there[where])}; equal "
+                "task, seed and actions give the same everywhere"
+            )
         count += 1
     return f"{count} bad calls were answered by a status and a text"
+
+
+async def answers_of(bench: Bench) -> Mapping[str, str]:
+    """What bad calls are answered, for comparison; those that are not answered are left out."""
+    found: dict[str, str] = {}
+    for tool, bad in islice(_bad_calls(bench), bench.order.most_bad_calls):
+        where = f"a call of {shown(tool)} with {bad.kind}, task {bench.tasks[0].task_id},"
+        with suppress(CheckFailedError):
+            found[where] = await _call(bench, tool, bad, where)
+    return found
 
 
 async def answers_bad_turns(bench: Bench) -> str:
@@ -109,7 +127,8 @@ def _bad_calls(bench: Bench) -> Iterator[tuple[str, BadArguments]]:
         yield from ((name, bad) for bad in bad_arguments(face.parameters))
 
 
-async def _call(bench: Bench, tool: str, bad: BadArguments, where: str) -> None:
+async def _call(bench: Bench, tool: str, bad: BadArguments, where: str) -> str:
+    """Status and text."""
     environment, task = bench.built().environment, bench.tasks[0]
     async with bench.stage.opened(environment, task, SEED, where=where) as episode:
         begun = read_step(await bench.stage.ask(f"begin of {where}", episode.begin), where)
@@ -120,6 +139,7 @@ async def _call(bench: Bench, tool: str, bad: BadArguments, where: str) -> None:
             raise CheckFailedError(f"{where} was answered with status {result.status!r} and no text to learn from")
         turn = Action(actor="", turn=0, text="", calls=(result,))
         await _step(bench, episode, begun.observations[0].actor, turn, f"the turn after {where}")
+    return f"{result.status}: {result.text}"
 
 
 async def _answer(bench: Bench, episode: Episode, request: ToolRequest, where: str) -> ToolResult:

@@ -46,6 +46,8 @@ class CheckOrder:
     """Training and held-out tasks together, in turns."""
     limit_s: float = 10.0
     """Of one answer of the environment."""
+    saved: str = ""
+    """A snapshot before the second turn of the reference, in hexadecimal, to go on from in another process."""
     most_bad_calls: int = 60
     """Each in an episode of its own."""
 

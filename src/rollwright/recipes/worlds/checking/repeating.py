@@ -1,11 +1,14 @@
 """The same task, seed and actions give the same: later, at once, in another order, and in another process."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
+from rollwright.recipes.worlds.checking import mistakes, states
 from rollwright.recipes.worlds.checking.bench import REFERENCE, Bench, together
-from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, shown
+from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, EnvironmentFaultError, shown
 from rollwright.recipes.worlds.checking.playing import Fact, Pace, Script, Transcript, first_difference, play
 from rollwright.recipes.worlds.checking.stage import SLOW_S
 from rollwright.record import Task
@@ -14,6 +17,9 @@ __all__ = ["facts_of", "plays", "plays_again", "plays_elsewhere", "plays_togethe
 
 _FIRST_PAUSE_S = 1.1
 _PAUSE_S = 0.02
+_STANDSTILL_S = 0.5
+_MOST_STANDSTILLS = 3
+"""One may be the machine's, or an import's."""
 _ASIDE = 3
 """Episodes that are played at once with each of the first tasks."""
 
@@ -60,9 +66,26 @@ async def plays_together(bench: Bench) -> str:
     chosen = [*bench.tasks[:2], *[bench.tasks[0]] * (_ASIDE - 1)]
     scripts = [bench.scripts(task)[0] for task in chosen]
     scripts[-1] = bench.scripts(chosen[-1])[-1]
-    at_once = await together(
-        [play(bench.stage, environment, t, s) for t, s in zip(chosen, scripts, strict=True)],
-    )
+    gaps: list[float] = []
+    watching = asyncio.create_task(_watch_loop(gaps), name="a watch over the event loop")
+    try:
+        at_once = await together(
+            [play(bench.stage, environment, t, s) for t, s in zip(chosen, scripts, strict=True)],
+        )
+    except EnvironmentFaultError as error:
+        raise CheckFailedError(
+            f"played beside {len(chosen) - 1} other episodes, as it never did alone, {error}; state is shared between "
+            "episodes"
+        ) from error
+    finally:
+        watching.cancel()
+    long = [gap for gap in gaps if gap > _STANDSTILL_S]
+    if len(long) >= _MOST_STANDSTILLS:
+        raise CheckFailedError(
+            f"while {len(chosen)} episodes were played at once, the event loop stood still {len(long)} times for up to "
+            f"{max(long):.2g} s; every other episode waits meanwhile. An environment awaits, or works in a thread or a "
+            "process"
+        )
     for task, script, transcript in zip(chosen, scripts, at_once, strict=True):
         _compare(
             bench,
@@ -79,7 +102,8 @@ async def plays_elsewhere(bench: Bench) -> str:
     """Another process, another hash seed, another time zone, another second: the same episodes."""
     assert bench.elsewhere is not None, "it is left out where there is no other process"
     bench.stage.at("playing the same episodes in another process", SLOW_S)
-    found = await bench.elsewhere(bench.order)
+    saved = await states.first_snapshot(bench)
+    found = bench.there = await bench.elsewhere(replace(bench.order, saved=saved.hex()))
     if "error" in found:
         raise CheckFailedError(f"in another process: {found['error']}")
     revision = bench.built().environment.revision
@@ -117,7 +141,13 @@ async def facts_of(bench: Bench) -> Mapping[str, object]:
             is_first = False
             plays[f"{task.task_id} {script.name}"] = [[fact.what, fact.value] for fact in transcript.facts]
     tasks = [task.task_id for task in bench.tasks]
-    return {"revision": environment.revision, "tasks": tasks, "plays": plays}
+    return {
+        "revision": environment.revision,
+        "tasks": tasks,
+        "plays": plays,
+        "mistakes": await mistakes.answers_of(bench),
+        "restored": await states.restored_facts(bench) if bench.order.saved else [],
+    }
 
 
 def _refuse_strangers(bench: Bench, played: Transcript) -> None:
@@ -129,6 +159,15 @@ def _refuse_strangers(bench: Bench, played: Transcript) -> None:
             f"{played.where}: an observation opens a turn of the actor {stranger!r}, whom no policy plays; the "
             f"environment's actors are {', '.join(sorted(actors))}"
         )
+
+
+async def _watch_loop(gaps: list[float]) -> None:
+    """Write down how long the event loop did nothing else, over and over."""
+    while True:
+        before = time.monotonic()
+        await asyncio.sleep(0)
+        gaps.append(time.monotonic() - before)
+        await asyncio.sleep(_PAUSE_S)
 
 
 def _slow() -> Pace:

@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import dataclass
+from typing import cast
 
 from rollwright.environments import DemonstratedTurn
 from rollwright.recipes.worlds.checking.bench import REFERENCE, Bench
 from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, EnvironmentFaultError, shown
 from rollwright.recipes.worlds.checking.playing import (
     SEED,
+    Fact,
     Move,
     Pace,
     Script,
@@ -25,7 +27,7 @@ from rollwright.record import (
     Task,
 )
 
-__all__ = ["ends_once", "hashes_states", "snapshots"]
+__all__ = ["ends_once", "first_snapshot", "hashes_states", "restored_facts", "snapshots"]
 
 _SNAPSHOT_TASKS = 2
 _SNAPSHOT_POINTS = 4
@@ -68,6 +70,7 @@ class _Point:
 async def snapshots(bench: Bench) -> str:
     """An episode goes on from its snapshot as if it had never been left; or says that it cannot."""
     count = 0
+    _refuse_elsewhere(bench)
     for task in bench.tasks[:_SNAPSHOT_TASKS]:
         script = bench.reference(task)
         points = await _snapshot(bench, task, script)
@@ -79,6 +82,52 @@ async def snapshots(bench: Bench) -> str:
             count += 1
         await _refuse_garbage(bench, task)
     return f"{count} episodes went on from a snapshot as if they had never been left"
+
+
+async def first_snapshot(bench: Bench) -> bytes:
+    """Before the second turn of the first task's reference; nothing where there is none. What is wrong, others say."""
+    task = bench.tasks[0]
+    saved: list[bytes] = []
+
+    async def look(episode: Episode, transcript: Transcript) -> None:
+        if transcript.num_turns == 1:
+            saved.append(bytes(await episode.snapshot()))
+
+    try:
+        await play(bench.stage, bench.built().environment, task, bench.reference(task), Pace(look=look))
+    except Exception:  # noqa: BLE001 - a world from outside may raise anything
+        return b""
+    return saved[0] if saved else b""
+
+
+async def restored_facts(bench: Bench) -> list[list[str]]:
+    """How the first task's reference goes on from the snapshot of an order; what goes wrong is a fact too."""
+    task = bench.tasks[0]
+    script = bench.reference(task)
+    calls = len(script.turns[0].calls)
+    again = Transcript(task=task, script=script.name, num_turns=1, statuses=[""] * calls)
+    where, saved = f"{again.where}, from a snapshot", bytes.fromhex(bench.order.saved)
+    try:
+        async with bench.stage.opened(bench.built().environment, task, SEED, where=where, snapshot=saved) as episode:
+            rest = Script(name=script.name, turns=script.turns[1:])
+            await go_on(bench.stage, episode, rest, again, Pace())
+    except CheckFailedError as error:
+        return [["what came", str(error)]]
+    return [[fact.what, fact.value] for fact in again.facts[again.begun_at :]]
+
+
+def _refuse_elsewhere(bench: Bench) -> None:
+    """What was saved here goes on in another process as it went on here."""
+    there = [Fact(what=what, value=value) for what, value in cast("list[list[str]]", bench.there.get("restored", []))]
+    if not there:
+        return
+    original = bench.played(bench.tasks[0], REFERENCE)
+    difference = first_difference(original.facts[-len(there) :], there)
+    if difference is not None:
+        raise CheckFailedError(
+            f"{original.where}, from its snapshot before turn 2, in another process: {difference}; the snapshot does "
+            "not hold the whole state"
+        )
 
 
 async def ends_once(bench: Bench) -> str:
