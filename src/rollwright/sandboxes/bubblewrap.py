@@ -17,6 +17,8 @@ DISKS = (WORK, "/tmp", "/dev/shm")
 """All that can be written; each a file system of a fixed size."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache")
 """Read by every program: what the system installs, and nothing of what it knows."""
+ZEROS = ("--dev-bind", "/dev/full", "/dev/zero")
+"""Zeros to read; but unlike the device that is named so it cannot be mapped, which gives memory that nobody counts."""
 READ_ONLY_IN_THE_END = ("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/")
 """Of `/proc`, the settings of its own namespaces: their owner may write them without any capability."""
 LEAST_DISK_BYTES = 2**20
@@ -77,7 +79,7 @@ def _before() -> tuple[str, ...]:
             arguments += ["--symlink", str(source.readlink()), path]
         elif source.exists():
             arguments += ["--ro-bind", path, path]
-    return (*arguments, "--proc", "/proc", "--dev", "/dev")
+    return (*arguments, "--proc", "/proc", "--dev", "/dev", *ZEROS)
 
 
 def _binds(packages: tuple[PackageEntry, ...]) -> tuple[Bind, ...]:

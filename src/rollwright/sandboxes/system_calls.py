@@ -20,7 +20,10 @@ NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
 X32_BIT = 0x4000_0000
 NEW_NAMESPACES = 0x7E02_0000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
+SHARED_WITHOUT_A_FILE = 0x21
+"""MAP_SHARED with MAP_ANONYMOUS: its memory stays, counted nowhere, while one page of it is mapped anywhere."""
 AF_UNIX = 1
+SOL_SOCKET, SO_SNDBUF = 1, 7
 EVERY_PROCESS = 0xFFFF_FFFF
 TERMINAL_TRICKS = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: typing in another's terminal."""
@@ -47,7 +50,8 @@ X86_64 = {
     "vmsplice": 278, "move_pages": 279, "perf_event_open": 298, "fanotify_init": 300, "prlimit64": 302,
     "name_to_handle_at": 303, "open_by_handle_at": 304, "clock_adjtime": 305, "setns": 308, "process_vm_readv": 310,
     "process_vm_writev": 311, "kcmp": 312, "finit_module": 313, "sched_setattr": 314, "memfd_create": 319,
-    "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323, "ioctl": 16, "socket": 41, "socketpair": 53,
+    "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323, "mmap": 9, "ioctl": 16, "socket": 41, "socketpair": 53,
+    "setsockopt": 54,
 }  # fmt: skip
 AARCH64 = {
     "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7,
@@ -62,7 +66,7 @@ AARCH64 = {
     "perf_event_open": 241, "prlimit64": 261, "fanotify_init": 262, "name_to_handle_at": 264,
     "open_by_handle_at": 265, "clock_adjtime": 266, "setns": 268, "process_vm_readv": 270, "process_vm_writev": 271,
     "kcmp": 272, "finit_module": 273, "sched_setattr": 274, "memfd_create": 279, "bpf": 280, "userfaultfd": 282,
-    "kexec_file_load": 294,
+    "kexec_file_load": 294, "mmap": 222, "setsockopt": 208,
 }  # fmt: skip
 NOT_IMPLEMENTED = frozenset({"clone3", "io_uring_setup", "memfd_create", "memfd_secret", "io_setup", "mq_open"})
 """Answered as a kernel without them would: libraries then take another way."""
@@ -116,15 +120,14 @@ def system_call_filter(isolation: Isolation, machine: str | None = None) -> byte
 
 def _on_arguments(call: str) -> list[tuple[int, int, int, int]]:
     """What becomes of a call with this number; always ends in a return."""
-    error = ENOSYS if call in NOT_IMPLEMENTED else EOPNOTSUPP if call in ATTRIBUTES else EPERM
-    refusal = (RETURN, 0, 0, REFUSE | error)
+    refusal = (RETURN, 0, 0, REFUSE | _error_of(call))
     allowance = (RETURN, 0, 0, ALLOW)
     if call in ON_ITSELF:
         return [(LOAD, 0, 0, ARGUMENTS_AT), (JUMP_EQUAL, 1, 0, 0), refusal, allowance]
     if call in ("setpriority", "ioprio_set"):
         return [(LOAD, 0, 0, ARGUMENTS_AT + 8), (JUMP_EQUAL, 1, 0, 0), refusal, *_only_processes(call), allowance]
-    if call == "clone":
-        return [(LOAD, 0, 0, ARGUMENTS_AT), (JUMP_ANY_BIT, 0, 1, NEW_NAMESPACES), refusal, allowance]
+    if call in ("clone", "mmap", "setsockopt"):
+        return [*_where_refused(call), refusal, allowance]
     if call in ("socket", "socketpair"):
         family = (RETURN, 0, 0, REFUSE | EAFNOSUPPORT)
         return [(LOAD, 0, 0, ARGUMENTS_AT), (JUMP_EQUAL, 1, 0, AF_UNIX), family, allowance]
@@ -134,6 +137,28 @@ def _on_arguments(call: str) -> list[tuple[int, int, int, int]]:
             (LOAD, 0, 0, ARGUMENTS_AT + 8), (JUMP_EQUAL, 1, 0, first), (JUMP_EQUAL, 0, 1, second), refusal, allowance,
         ]  # fmt: skip
     return [refusal]
+
+
+def _error_of(call: str) -> int:
+    if call in NOT_IMPLEMENTED:
+        return ENOSYS
+    if call in ATTRIBUTES:
+        return EOPNOTSUPP
+    # A socket may always take a smaller buffer than was asked for: this one keeps the size that is counted for it.
+    return 0 if call == "setsockopt" else EPERM
+
+
+def _where_refused(call: str) -> list[tuple[int, int, int, int]]:
+    """Goes on where the arguments are those that are refused, one further where they are not."""
+    if call == "clone":
+        return [(LOAD, 0, 0, ARGUMENTS_AT), (JUMP_ANY_BIT, 0, 1, NEW_NAMESPACES)]
+    if call == "setsockopt":
+        return [
+            (LOAD, 0, 0, ARGUMENTS_AT + 8), (JUMP_EQUAL, 0, 3, SOL_SOCKET),
+            (LOAD, 0, 0, ARGUMENTS_AT + 16), (JUMP_EQUAL, 0, 1, SO_SNDBUF),
+        ]  # fmt: skip
+    flags = SHARED_WITHOUT_A_FILE
+    return [(LOAD, 0, 0, ARGUMENTS_AT + 24), (AND, 0, 0, flags), (JUMP_EQUAL, 0, 1, flags)]
 
 
 def _only_processes(call: str) -> list[tuple[int, int, int, int]]:

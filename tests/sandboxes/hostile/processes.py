@@ -48,5 +48,6 @@ def pinned_namespace(namespace: str) -> Generator[None]:
 
 
 def _is_dead(folder: str) -> bool:
-    """Whether it has ended and its parent, a stopped session, has not taken note of it."""
-    return Path(folder, "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    """Whether every thread of it has ended, and its parent, a stopped session, has not taken note of that."""
+    stats = [stat.read_text().rpartition(")")[2].split()[0] for stat in Path(folder, "task").glob("*/stat")]
+    return all(state in "ZX" for state in stats)

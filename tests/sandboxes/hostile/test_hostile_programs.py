@@ -221,7 +221,7 @@ def _faults_of_result(program: Program, result: SandboxResult, took_s: float, ca
         faults.append(f"not one of {program.statuses}: {result}")
     if program.exit_code is not None and result.exit_code != program.exit_code:
         faults.append(f"exit code {result.exit_code}, not {program.exit_code}: {result}")
-    if "BREACH" in result.stdout or any(canary in text for canary in canaries):
+    if result.stdout == "FORGED" or "BREACH" in result.stdout or any(canary in text for canary in canaries):
         faults.append(f"got through: {text[:1500]}")
     if max(len(result.stdout.encode()), len(result.stderr.encode())) > 2 * LIMITS.output_bytes:
         faults.append(f"keeps {len(result.stdout)} and {len(result.stderr)} characters")

@@ -97,10 +97,6 @@ def _parts(work: str, path: str) -> list[str]:
         os.fsencode(path)
     except UnicodeEncodeError as error:
         raise FilingError(f"{path!r} has characters that no file's name can have") from error
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError as error:
-        raise FilingError(f"{path!r} is no valid text") from error
     rest = path.removeprefix(f"{WORK}/")
     is_absolute = rest.startswith("/")
     parts = [part for part in rest.split("/") if part not in ("", ".")]

@@ -5,6 +5,7 @@ Runs as a program like any other, before any other. Arguments: what is to hold, 
 
 import ctypes
 import json
+import mmap
 import os
 import resource
 import socket
@@ -18,7 +19,7 @@ CLONE_NEWUSER = 0x10000000
 IO_URING_SETUP = 425
 PTRACE_ATTACH = 16
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
-KERNEL_SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory", "/proc/sysrq-trigger")
+KERNEL_SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/shmmax", "/proc/sysrq-trigger")
 SYSTEM_FOLDERS = (
     "/",
     "/usr",
@@ -74,6 +75,9 @@ def _calls(expected: dict[str, object]) -> list[str]:
         found.append("the filter lets io_uring or ptrace through")
     if kernel.unshare(CLONE_NEWUSER) == 0:
         found.append("a program can make a user namespace of its own")
+    with suppress(OSError):
+        mmap.mmap(-1, mmap.PAGESIZE).close()
+        found.append("memory can be shared without a file, which no limit counts")
     handle = kernel.syscall(PIDFD_OPEN, os.getppid(), 0)
     if handle >= 0 and kernel.syscall(PIDFD_GETFD, handle, 3, 0) >= 0:
         found.append("a program can take descriptors of the fork server")

@@ -13,7 +13,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 INODE_BYTES = 1_536
 """Of kernel memory for one file, however small: no size of a file system bounds it."""
 SOCKET_BYTES = 212_992
-"""At most in the buffer of one socket."""
+"""At most in the buffer of one socket, where the machine's default is no larger; no program may make it so."""
 END_S = 3.0
 """For killed processes to be gone; longer only where the kernel holds them."""
 
@@ -38,6 +38,9 @@ class Processes:
         self._own = os.getpid()
         self.is_alone = self._own == 1
         self._disks = disks
+        self._socket_bytes = SOCKET_BYTES
+        with suppress(OSError, ValueError):
+            self._socket_bytes = max(SOCKET_BYTES, int(_read("/proc/sys/net/core/wmem_default")))
         self._has_children_listed = os.path.exists(f"/proc/self/task/{self._own}/children")
 
     def others(self) -> list[int]:
@@ -56,7 +59,7 @@ class Processes:
             fields = _stat(pid)
             if fields:
                 cpu_s += sum(map(int, fields[11:15])) / TICKS_PER_S
-                memory += int(fields[21]) * PAGE_BYTES
+                memory += _resident_bytes(pid, fields)
         stored = self._stored_bytes()
         if memory + stored > most_memory_bytes:
             # What forks share was counted once for each of them; now for each its part.
@@ -78,7 +81,7 @@ class Processes:
                 stored += (state.f_files - state.f_ffree) * INODE_BYTES
         if self.is_alone:
             with suppress(OSError, ValueError, IndexError):
-                stored += int(_read("/proc/net/sockstat").split(maxsplit=3)[2]) * SOCKET_BYTES
+                stored += int(_read("/proc/net/sockstat").split(maxsplit=3)[2]) * self._socket_bytes
         return stored
 
     def freeze(self) -> list[int]:
@@ -173,14 +176,30 @@ def _stat(pid: int) -> list[str]:
 
 def _own_part_bytes(pid: int) -> int:
     """Resident memory with what is shared divided among those who share it."""
-    try:
-        for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
     fields = _stat(pid)
-    return int(fields[21]) * PAGE_BYTES if fields else 0
+    for thread in _threads(pid, fields):
+        try:
+            for line in _read(f"/proc/{thread}/smaps_rollup").splitlines():
+                if line.startswith("Pss:"):
+                    return int(line.split()[1]) * 1024
+        except (OSError, ValueError):
+            pass
+    return _resident_bytes(pid, fields) if fields else 0
+
+
+def _resident_bytes(pid: int, fields: list[str]) -> int:
+    if fields[0] != "Z":
+        return int(fields[21]) * PAGE_BYTES
+    return max(int(shown[21]) if (shown := _stat(thread)) else 0 for thread in _threads(pid, fields)) * PAGE_BYTES
+
+
+def _threads(pid: int, fields: list[str]) -> list[int]:
+    """Those that may show what a process holds: itself, or where its first thread has ended, whichever has not."""
+    threads: list[int] = []
+    if fields and fields[0] == "Z":
+        with suppress(OSError):
+            threads = list(map(int, os.listdir(f"/proc/{pid}/task")))
+    return threads or [pid]
 
 
 def _read(path: str) -> str:

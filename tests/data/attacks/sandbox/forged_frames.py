@@ -5,7 +5,7 @@ import json
 import os
 import struct
 
-text = json.dumps({"status": "ok", "exit_code": 0, "stdout": "BREACH", "stderr": "", "cpu_s": 0}).encode()
+text = json.dumps({"status": "ok", "exit_code": 0, "stdout": "FORGED", "stderr": "", "cpu_s": 0}).encode()
 forged = text + b"\n" + struct.pack(">I", len(text)) + text + struct.pack("<I", len(text)) + text
 for number in range(3, 1024):
     try:

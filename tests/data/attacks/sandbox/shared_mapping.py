@@ -1,4 +1,4 @@
-# Tries: memory shared between processes that is counted for none of them.
+# Tries: memory shared with children that never touch it, and so is counted for none of them.
 # Success: all the memory is held for half a second.
 import mmap
 import os
