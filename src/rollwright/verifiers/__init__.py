@@ -28,7 +28,12 @@ from rollwright.verifiers.final_state import LeftState, final_state_verifier, le
 from rollwright.verifiers.form import format_verifier, tool_use_verifier
 from rollwright.verifiers.format_gates import TagRule, sections_verifier, tags_verifier
 from rollwright.verifiers.function_calls import function_call_verifier
-from rollwright.verifiers.goal_state import goal_state_verifier, return_verifier
+from rollwright.verifiers.goal_state import (
+    goal_state_verifier,
+    invalid_actions_verifier,
+    return_verifier,
+    won_verifier,
+)
 from rollwright.verifiers.grading import FunctionVerifier, Grade, GradeFn
 from rollwright.verifiers.gym_verifier import GymVerifier, gym_pool, tagged_answer
 from rollwright.verifiers.induction import rule_verifier
@@ -68,6 +73,8 @@ from rollwright.verifiers.unit_tests import UnitTestRule, UnitTestVerifier
 from rollwright.verifiers.units import UnitsRule, units_verifier
 
 __all__ = [
+    "invalid_actions_verifier",
+    "won_verifier",
     "AttackDiversityVerifier",
     "InjectionMeasure",
     "injection_verifier",

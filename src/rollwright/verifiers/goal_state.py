@@ -8,7 +8,7 @@ from rollwright.tasks import Json, State, TaskError, goal_of, read_json, unmet_c
 from rollwright.verifiers.errors import GoldError
 from rollwright.verifiers.grading import FunctionVerifier, Grade, gold_payload
 
-__all__ = ["goal_state_verifier", "return_verifier"]
+__all__ = ["goal_state_verifier", "invalid_actions_verifier", "return_verifier", "won_verifier"]
 
 _ARTIFACT = "final_state.json"
 _REVISION = 1
@@ -38,6 +38,32 @@ def return_verifier(*, name: str = "return") -> FunctionVerifier:
         if not isinstance(total, int | float) or isinstance(total, bool):
             raise GoldError(f"the artifact {_ARTIFACT} holds no number `return`")
         return Grade(value=float(total), evidence=f"{total} in {left['turns']} turns", components=_counts(left))
+
+    return FunctionVerifier(name=name, revision=digest([_REVISION, name])[:16], grade=grade)
+
+
+def won_verifier(*, name: str = "won") -> FunctionVerifier:
+    """1 where the game itself said that it was won, else 0."""
+
+    def grade(submission: Submission) -> Grade:
+        left = _left(submission)
+        is_won = cast("Mapping[str, Json]", left["state"]).get("is_won")
+        if not isinstance(is_won, bool):
+            raise GoldError(f"the artifact {_ARTIFACT} does not say whether the game was won")
+        evidence = f"{'won' if is_won else 'not won'} in {left['turns']} turns"
+        return Grade(value=float(is_won), evidence=evidence, components=_counts(left))
+
+    return FunctionVerifier(name=name, revision=digest([_REVISION, name])[:16], grade=grade)
+
+
+def invalid_actions_verifier(*, name: str = "invalid_actions") -> FunctionVerifier:
+    """How many actions of the episode were not admissible; give it a negative weight."""
+
+    def grade(submission: Submission) -> Grade:
+        invalid = _left(submission).get("invalid")
+        if not isinstance(invalid, int):
+            raise GoldError(f"the artifact {_ARTIFACT} does not count invalid actions")
+        return Grade(value=float(invalid), evidence=f"{invalid} invalid actions")
 
     return FunctionVerifier(name=name, revision=digest([_REVISION, name])[:16], grade=grade)
 

@@ -37,6 +37,7 @@ ADAPTED: Mapping[str, str] = MappingProxyType(
     {
         "nemo_gym": f"{_HERE}.served:load_nemo_gym",
         "openenv": f"{_HERE}.served:load_open_env",
+        "reset_step": f"{_HERE}.reset_step:load",
         "skyrl_gym": f"{_HERE}.step_text:load",
         "textarena": f"{_HERE}.textarena:load",
         "trl": f"{_HERE}.trl_class:load",
