@@ -11,12 +11,22 @@ __all__ = ["AnswerRule", "GradedText", "Reading", "Reasoning", "after_reasoning"
 
 Reasoning = Literal["none", "opened_by_prompt", "opened_in_output"]
 """Whether a turn begins with reasoning, and who writes its opening tag."""
+_REVISION = "2"
+"""Of how an answer is read out of a text."""
 _PHRASE = re.compile(r"^\W*####|\banswer(?:\s+is\b)?\W{0,3}[:=]|\banswer\s+is\b", re.IGNORECASE)
 """Behind it an answer stands, where nobody asked for a form."""
+_DENIED = re.compile(
+    r"(?:\b(?:not|never|no|wrong|incorrect|false)|n't)[\s*_\"']+"
+    r"(?:(?:the|an?|my|our|final|right|correct)[\s*_\"']+){0,3}$",
+    re.IGNORECASE,
+)
+"""Before such a phrase: what stands behind it is said to be no answer."""
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _CLOSING = re.compile(r"(?<=[.$])\s*I hope (?:it|this) is correct\W*$", re.IGNORECASE)
 _FILLER = re.compile(r"(?:(?:so|thus|then|hence|the|my|our|final|correct)\W*)+", re.IGNORECASE)
 _TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_NEAR = 60
+"""Characters before a phrase in which it can be denied."""
 _WRAPPERS = (("**", "**"), ("__", "__"), ("`", "`"), ("\\(", "\\)"), ("\\[", "\\]"))
 _MOST_WRAPPERS = 4
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -47,7 +57,7 @@ class AnswerRule:
 
     def parts(self) -> list[str]:
         """What decides the reading, for a revision."""
-        return [self.form, self.marker, self.several, self.reasoning, self.opening, self.closing]
+        return [_REVISION, self.form, self.marker, self.several, self.reasoning, self.opening, self.closing]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +153,7 @@ def _free(text: str, *, was_cut: bool) -> tuple[str, ...]:
         lines.pop()
     found: list[str] = []
     for line in lines:
-        phrases = list(_PHRASE.finditer(line))
+        phrases = [phrase for phrase in _PHRASE.finditer(line) if not _is_denied(line, phrase.start())]
         ends = [*(phrase.start() for phrase in phrases[1:]), len(line)]
         for phrase, end in zip(phrases, ends, strict=False):
             said = _without_half_emphasis(_CLOSING.sub("", line[phrase.end() : end].strip(" \t:")))
@@ -154,6 +164,10 @@ def _free(text: str, *, was_cut: bool) -> tuple[str, ...]:
     if not found and not was_cut and text.strip():
         found.append(text.strip())
     return tuple(map(_unwrapped, found))
+
+
+def _is_denied(line: str, place: int) -> bool:
+    return _DENIED.search(line[max(0, place - _NEAR) : place]) is not None
 
 
 def _without_half_emphasis(text: str) -> str:
