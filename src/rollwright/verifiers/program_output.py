@@ -3,10 +3,11 @@
 import math
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
 __all__ = ["PROGRAM_OUTPUT_REVISION", "OutputRule", "same_output"]
 
-PROGRAM_OUTPUT_REVISION = 1
+PROGRAM_OUTPUT_REVISION = 2
 _MAX_NUMBER_CHARACTERS = 400
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII)
@@ -17,7 +18,8 @@ class OutputRule:
     """What counts as the same output."""
 
     tolerance: float = 1e-6
-    """Absolute or relative, of two numbers of which one is written as a decimal."""
+    """Of two numbers of which one is written as a decimal: absolute where an integer is expected, else absolute or
+    relative."""
 
 
 def same_output(actual: str, expected: str, rule: OutputRule | None = None) -> bool:
@@ -55,4 +57,6 @@ def _close(given: str, wanted: str, tolerance: float) -> bool:
     one, other = float(given), float(wanted)
     if not (math.isfinite(one) and math.isfinite(other)):
         return False
+    if _INTEGER.fullmatch(wanted):  # 1000000000.0 is not 1000000007, however near.
+        return abs(Fraction(given) - int(wanted)) <= Fraction(tolerance)
     return abs(one - other) <= tolerance * max(1.0, abs(other))

@@ -22,6 +22,7 @@ STREAMS = [
     {"stdin": "1 2 3\n", "expected": "6"},
     {"stdin": "0 0\n", "expected": "0"},
     {"stdin": "-1 -2\n", "expected": "-3"},
+    {"stdin": "1000000000 7\n", "expected": "1000000007"},
 ]
 LIMITS = {"wall_s": 0.5, "memory_bytes": 300 * 2**20}
 SUITE_S = 20.0
