@@ -1,13 +1,14 @@
 """A run that parks what its limits cut and goes on with it: recorded whole, trained once, the same run again."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rollwright.evidence import query, table_hashes
+from rollwright.evidence import check, query, table_hashes
 from rollwright.recipes.runs import TrainOrder, train_run
 from tests.end_to_end.children import start_command
-from tests.end_to_end.small import RECIPE, Listener, arguments, small
+from tests.end_to_end.small import RECIPE, Listener, arguments, small, small_rl
 
 SETTINGS = (
     "stages.warm_start.steps=1",
@@ -26,7 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def rows(run: Path, sql: str) -> tuple[tuple[object, ...], ...]:
+def rows(run: Path, sql: str) -> tuple[Any, ...]:
     return tuple(query(run, sql).rows)
 
 
@@ -61,6 +62,7 @@ def test_what_is_parked_is_recorded_whole_and_its_tokens_are_trained_once_in_the
 
 
 def test_every_slot_ends_once_and_the_last_limit_is_negative(run: Path) -> None:
+    assert check(run).is_sound
     assert rows(run, "SELECT state, count(*) FROM slots GROUP BY ALL") == (("trained", 32),)
     ends = dict(rows(run, "SELECT terminal_reason, max(num_action_tokens) FROM trajectories GROUP BY ALL"))
     assert ends["token_limit"] == 36 and ends["superseded"] == 24
@@ -80,3 +82,26 @@ def test_the_run_is_the_same_again_and_after_a_kill(run: Path, tmp_path: Path) -
     ended = start_command(["resume", again, "--json"], tmp_path).ended()
     assert ended.code == 0, ended.err
     assert table_hashes(again) == table_hashes(run)
+
+
+def test_with_the_same_weights_a_resumed_episode_has_the_tokens_of_the_uncut_one(tmp_path: Path) -> None:
+    """The engine itself: its cache is made anew behind what was parked, so that scores differ in their last bits."""
+
+    def drawn(name: str, *settings: str) -> dict[tuple[int, int], tuple[list[int], list[float]]]:
+        path = tmp_path / name
+        order = TrainOrder(resolved=small_rl(*settings), run_dir=path, source=None, is_rollouts_only=True)
+        train_run(order, Listener())
+        found = rows(
+            path,
+            "SELECT group_id, slot, flatten(list(token_ids ORDER BY segment)), "
+            "flatten(list(behavior_logprobs ORDER BY segment)) FROM segments JOIN trajectories USING (trajectory_id) "
+            "WHERE origin = 'policy' AND terminal_reason <> 'superseded' GROUP BY ALL",
+        )
+        return {(group, slot): (tokens, scores) for group, slot, tokens, scores in found}
+
+    uncut = drawn("uncut", "rollout.max_episode_tokens=36", "rollout.max_turn_tokens=36")
+    resumed = drawn("resumed", *SETTINGS[1:5])
+    assert {key: tokens for key, (tokens, _) in resumed.items()} == {key: tokens for key, (tokens, _) in uncut.items()}
+    assert max(len(tokens) for tokens, _ in resumed.values()) == 36
+    for key, (_, scores) in resumed.items():
+        assert scores == pytest.approx(uncut[key][1], abs=1e-4)
