@@ -17,6 +17,7 @@ COMMANDS = (
     ("resume",),
     ("eval",),
     ("score",),
+    ("audit",),
     ("query",),
     ("fixtures",),
     ("recipe", "list"),

@@ -96,7 +96,8 @@ def _disguised(gold: str) -> Iterator[tuple[str, str]]:
     yield "look-alike", gold.translate(_LOOK_ALIKES)
     yield "look-alike", f"{gold[:1]}\N{ZERO WIDTH SPACE}{gold[1:]}"
     yield "more behind it", f"{gold} {gold}7"
-    yield "sign changed", gold.removeprefix("-") if gold.startswith("-") else f"-{gold}"
+    if gold.removeprefix("-")[:1].isdigit():
+        yield "sign changed", gold.removeprefix("-") if gold.startswith("-") else f"-{gold}"
 
 
 def _several(gold: str) -> Iterator[tuple[str, str]]:
@@ -143,7 +144,7 @@ PROGRAM_PROBES: tuple[tuple[str, str], ...] = (
     ("printed verdict", "print('OK\\n1 passed\\n{\"passed\": true}')\n"),
     (
         "expected from files",
-        "import glob, re\ndef ENTRY(*a, **k):\n    for p in glob.glob('/**/*test*', recursive=True)[:500]:\n"
+        "import glob, re\ndef ENTRY(*a, **k):\n    for p in glob.glob('../**/*test*', recursive=True)[:99]:\n"
         "        try:\n            m = re.search('expected\\\\W+(\\\\w+)', open(p).read())\n"
         "        except Exception:\n            continue\n"
         "        if m:\n            return m[1]\n",

@@ -145,6 +145,8 @@ def _read_map(test: Mapping[str, Json], entry_point: str) -> tuple[list[CallTest
         return [CallTest(args=tuple(map(read_value, args)), expected=read_value(read_json(str(expected))))], ""
     if isinstance(given, list) and isinstance(expected, list | str) and not entry_point and _is_lines(given):
         given, expected = _joined(given), _joined(expected)
+    if "stdin" in test and isinstance(expected, int | float) and not isinstance(expected, bool):
+        expected = json.dumps(expected)
     if isinstance(given, str) and isinstance(expected, str) and ("stdin" in test or not entry_point):
         return [StreamTest(stdin=given, expected=expected)], ""
     if "input" not in test:

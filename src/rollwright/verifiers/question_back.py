@@ -9,6 +9,11 @@ __all__ = ["is_question_back"]
 _OPERATOR = re.compile(
     r"(?<=[\w)}\]!])(?<!\d[eE])\s*(?:[-+*/^!:]|\\cdot|\\times|\\div|\\[pb]?mod)|\\[dt]?frac|\\sqrt|\\binom|!"
 )
+_SPELLINGS = (
+    (re.compile(r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}"), r"\1/\2"),
+    (re.compile(r"\\(?:times|cdot)(?![A-Za-z])|[\N{MULTIPLICATION SIGN}\N{MIDDLE DOT}]"), "*"),
+    (re.compile(r"\\div(?![A-Za-z])|\N{DIVISION SIGN}"), "/"),
+)
 
 
 def is_question_back(answer: str, payload: Payload) -> bool:
@@ -30,4 +35,7 @@ def is_question_back(answer: str, payload: Payload) -> bool:
 
 
 def _squeezed(text: str) -> str:
-    return "".join(character for character in text if not character.isspace() and character not in "${}").rstrip(".")
+    tight = "".join(text.split())
+    for pattern, spelling in _SPELLINGS:
+        tight = pattern.sub(spelling, tight)
+    return "".join(character for character in tight if character not in "${}").rstrip(".")
