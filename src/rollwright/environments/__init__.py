@@ -83,6 +83,7 @@ from rollwright.environments.tool_environment import (
     no_artifacts,
 )
 from rollwright.environments.tools import Tool, clean_text, cut_text, tool_of
+from rollwright.environments.training_desk import TrainingDesk
 from rollwright.environments.web_site import WebSiteGame
 from rollwright.environments.workplace import (
     WORKPLACE_RULES,
@@ -93,6 +94,7 @@ from rollwright.environments.workplace import (
 )
 
 __all__ = [
+    "TrainingDesk",
     "LOCKSTEP",
     "LockstepEnvironment",
     "Seat",

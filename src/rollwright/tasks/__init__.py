@@ -10,6 +10,14 @@ from rollwright.tasks.arithmetic import (
     arithmetic_strata,
     gold_of,
 )
+from rollwright.tasks.bandits import (
+    Bandit,
+    TrainedPolicy,
+    TrainingSettings,
+    bandit_of,
+    bandit_source,
+    train_bandit,
+)
 from rollwright.tasks.bank import DIALOGUE_SLICES, UserScript, bank_strata, read_script
 from rollwright.tasks.clinic import DEPARTMENTS, STATUSES, Department, clinic_strata
 from rollwright.tasks.computations import COMPUTATION_LEVELS, computation_strata
@@ -95,6 +103,12 @@ from rollwright.tasks.workplace import (
 )
 
 __all__ = [
+    "Bandit",
+    "TrainedPolicy",
+    "TrainingSettings",
+    "bandit_of",
+    "bandit_source",
+    "train_bandit",
     "DEPARTMENTS",
     "STATUSES",
     "Department",

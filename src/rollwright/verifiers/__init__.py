@@ -69,10 +69,12 @@ from rollwright.verifiers.text_match import SQUAD, TextMatchRule, text_match_ver
 from rollwright.verifiers.threads import ThreadedVerifier
 from rollwright.verifiers.told import told_verifier
 from rollwright.verifiers.tool_cost import CallCost, NetSuccess, net_success_by_slice, net_success_verifier
+from rollwright.verifiers.training_desk import submitted_run_verifier
 from rollwright.verifiers.unit_tests import UnitTestRule, UnitTestVerifier
 from rollwright.verifiers.units import UnitsRule, units_verifier
 
 __all__ = [
+    "submitted_run_verifier",
     "invalid_actions_verifier",
     "won_verifier",
     "AttackDiversityVerifier",

@@ -30,6 +30,7 @@ WORLDS: Mapping[str, str] = MappingProxyType(
         "injection": f"{_HERE}.injection:load",
         "clinic": f"{_HERE}.clinic:load",
         "lockstep": f"{_HERE}.lockstep:load",
+        "training_desk": f"{_HERE}.training_desk:load",
     }
 )
 """Name to `package.module:callable`; the callable's docstring begins with what the world is."""
