@@ -27,7 +27,7 @@ from tests.sandboxes.hostile.programs import CANARY_VARIABLE, Outside, Program, 
 
 LIMITS = SandboxLimits(
     wall_s=5,
-    cpu_s=1.5,
+    cpu_s=1,
     memory_bytes=128 * 2**20,
     total_memory_bytes=256 * 2**20,
     processes=24,

@@ -1,5 +1,5 @@
 # Tries: the same, by children that nobody waits for (their time is added to no parent's).
-# Success: the time of those that ended is not counted.
+# Success: the call lasts longer than the limit of its wall clock; their time is counted by no kernel.
 import os
 import signal
 import time

@@ -1,5 +1,5 @@
 # Tries: memory of the kernel in small objects: watches, timers, locks, queued signals.
-# Success: a million of them.
+# Success: more than 25,000 of them.
 import ctypes
 import fcntl
 import os
@@ -9,7 +9,7 @@ made = 0
 libc = ctypes.CDLL(None)
 try:
     file = os.open("locks", os.O_CREAT | os.O_RDWR)
-    for at in range(0, 40_000, 2):
+    for at in range(0, 6_000, 2):
         fcntl.lockf(file, fcntl.LOCK_EX, 1, at)
         made += 1
 except OSError:
@@ -29,6 +29,6 @@ for number in range(5_000):
     if libc.inotify_add_watch(watch, f"watched/{number}".encode(), 0xFFF) < 0:
         break
     made += 1
-if made > 1_000_000:
+if made > 25_000:
     print("BREACH", made)
 print("ATTEMPTED", made)
