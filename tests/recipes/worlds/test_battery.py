@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,10 +21,11 @@ from rollwright.recipes.worlds.checking.bench import Bench
 from rollwright.recipes.worlds.checking.session import run_checks
 from rollwright.recipes.worlds.checking.stage import Stage
 from rollwright.record import Group, Sampling, ScoredTrajectory, Task, Trajectory
-from rollwright.rollout import EpisodeSpec, FixedClock, Limits, run_episode, submission_of
+from rollwright.rollout import EpisodeSpec, FixedClock, Leg, Limits, Parked, run_episode, run_leg, submission_of
 from rollwright.tasks import SplitSizes
 from rollwright.verifiers import Composition
 from tests.rendering.tokenizers_for_tests import small_renderer
+from tests.rollout.test_parking import by_position, told
 
 LIMITS = Limits(turns=60, turn_tokens=20_000, episode_tokens=200_000, context_tokens=400_000)
 POLICY = frozenset({("policy", "policy")})
@@ -49,19 +51,7 @@ def run(world: World, task: Task, turns: tuple[DemonstratedTurn, ...], renderer,
     written = [renderer.encode_turn(t.text, [(c.tool, c.arguments) for c in t.calls]).tolist() for t in turns]
     written += [renderer.encode_turn("").tolist()] * _SILENT
     engine = ScriptedEngine(replies_in_order(written), max_context_tokens=LIMITS.context_tokens)
-    spec = EpisodeSpec(
-        purpose="train",
-        stage="rl",
-        group_id=0,
-        slot=slot,
-        attempt=0,
-        task=task,
-        reset_seed=7,
-        episode_seed=7,
-        sampling=Sampling(),
-        limits=LIMITS,
-        sandbox_profile=world.sandbox_profile,
-    )
+    spec = replace(spec_of(world, task, LIMITS, 0), slot=slot)
     engines = dict.fromkeys(world.environment.actors.values(), engine)
     return asyncio.run(
         run_episode(spec, engines=engines, environment=world.environment, renderer=renderer, clock=FixedClock())
@@ -107,6 +97,53 @@ def test_through_the_driver_the_reference_is_paid_and_silence_is_not(named, rend
     assert solved.outcome >= world.success_threshold, solved.verdicts
     assert silent.outcome < world.success_threshold, silent.verdicts
     _assert_no_gradient_outside_the_policy(solved, silent)
+
+
+def test_an_episode_of_a_world_that_limits_cut_goes_on_as_if_they_had_not(named, renderer):
+    _, world = named
+    task = world.tasks(SplitSizes(train=4, held_out=2), 7)[0].train[0]
+    uncut = run(world, task, world.reference(task, 7), renderer, 0)
+    for cut_by in ({"turns": max(1, uncut.num_turns // 2)}, {"episode_tokens": max(2, uncut.num_action_tokens // 2)}):
+        legs, whole = resumed_in(world, task, replace(LIMITS, **cut_by), renderer, by_position(uncut, [0]))
+        assert (len(legs) > 0) == (uncut.num_turns > 1 or "episode_tokens" in cut_by)
+        assert whole.terminal_reason == uncut.terminal_reason, whole.failure_cause
+        assert [(s.origin, s.token_ids.tolist(), s.state_hash, s.finish, s.turn) for s in whole.segments] == [
+            (s.origin, s.token_ids.tolist(), s.state_hash, s.finish, s.turn) for s in uncut.segments
+        ]
+        assert whole.artifacts == uncut.artifacts
+        # Calls with their answers, rewards of turns, and the state it began in.
+        assert told(whole)[1:] == told(uncut)[1:]
+
+
+def resumed_in(world: World, task: Task, limits: Limits, renderer, engine) -> tuple[list[Parked], Trajectory]:
+    """An episode in as many legs as the limits need."""
+    legs: list[Parked] = []
+    while True:
+        leg = Leg(spec=spec_of(world, task, limits, len(legs)), past=legs[-1] if legs else None, at_limit="park")
+        engines = dict.fromkeys(world.environment.actors.values(), engine)
+        ended = asyncio.run(
+            run_leg(leg, engines=engines, environment=world.environment, renderer=renderer, clock=FixedClock())
+        )
+        if not isinstance(ended, Parked):
+            return legs, ended
+        legs.append(ended)
+        assert len(legs) < 10
+
+
+def spec_of(world: World, task: Task, limits: Limits, attempt: int) -> EpisodeSpec:
+    return EpisodeSpec(
+        purpose="train",
+        stage="rl",
+        group_id=0,
+        slot=0,
+        attempt=attempt,
+        task=task,
+        reset_seed=7,
+        episode_seed=7,
+        sampling=Sampling(),
+        limits=limits,
+        sandbox_profile=world.sandbox_profile,
+    )
 
 
 def _assert_no_gradient_outside_the_policy(*members: ScoredTrajectory) -> None:
