@@ -1,6 +1,8 @@
 """Programs that mean to be paid without being right, in the sandbox that `unit_tests` opens."""
 
 import asyncio
+import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +44,7 @@ class Graders:
 
 @pytest.fixture(scope="module")
 def graders() -> Iterator[Graders]:
+    before = below(os.getpid())
     pair = Graders(
         all=named_verifier("unit_tests", suite_s=SUITE_S),
         fraction=named_verifier("unit_tests", scoring="fraction", suite_s=SUITE_S),
@@ -49,6 +52,29 @@ def graders() -> Iterator[Graders]:
     yield pair
     pair.all.close()
     pair.fraction.close()
+    assert not living(before)
+
+
+def living(before: frozenset[int]) -> frozenset[int]:
+    """Processes that were started since, once they had time to end."""
+    until = time.monotonic() + 10.0
+    while (left := below(os.getpid()) - before) and time.monotonic() < until:
+        time.sleep(0.05)
+    return left
+
+
+def below(pid: int) -> frozenset[int]:
+    """The processes below one."""
+    children = [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in told(path).split()]
+    return frozenset(children).union(*(below(child) for child in children))
+
+
+def told(path: Path) -> str:
+    """A file of a process, empty where it has ended."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 def posed(attack: Attack) -> Attack:
