@@ -12,7 +12,8 @@ import pytest
 from rollwright.environments import REPOSITORY_TREE, git_folder
 from rollwright.recipes.worlds import null_agent
 from rollwright.recipes.worlds.repository import load
-from rollwright.record import Submission
+from rollwright.record import ScoredTrajectory, Submission
+from rollwright.record.codec import encode_trajectories
 from rollwright.tasks import Commit, SplitSizes, repository_of, repository_row
 from rollwright.verifiers import REPOSITORY_PATCH, Composition
 from tests.environments.played import play, said, turn
@@ -279,3 +280,30 @@ def test_a_repair_that_hangs_or_eats_memory_is_the_policys_doing(tasks):
             assert finding is None or score.verdicts[0].finding == finding
     finally:
         world.close()
+
+
+@pytest.mark.row("S445")
+def test_the_tokens_of_each_task_stand_in_the_record_beside_its_score(world, tasks, renderer):
+    played = [(task, play(renderer, world.environment, task, world.reference(task, 0))) for task in tasks[:2] * 2]
+    members = []
+    for _, one in played:
+        score = scored(world, one.submission)
+        members.append(
+            ScoredTrajectory(
+                trajectory=one.trajectory, verdicts=score.verdicts, outcome=score.outcome,
+                reward_rule=score.reward_rule, reward_components=score.reward_components, verifying_s=0.0,
+            )
+        )  # fmt: skip
+    rows = encode_trajectories(members).tables["trajectories"].to_pylist()
+    tokens: dict[str, list[int]] = {}
+    for row in rows:
+        tokens.setdefault(row["task_id"], []).append(row["num_action_tokens"])
+    written = {
+        task.task_id: sum(
+            len(renderer.encode_turn(t.text, [(c.tool, c.arguments) for c in t.calls]))
+            for t in world.reference(task, 0)
+        )
+        for task in tasks[:2]
+    }
+    assert tokens == {task_id: [count, count] for task_id, count in written.items()}
+    assert {row["reward"] for row in rows} == {1.0}
