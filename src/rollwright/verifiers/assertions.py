@@ -1,14 +1,17 @@
 """Assertions on a call with literal arguments, read from code that is never run."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 __all__ = ["AssertedCall", "AssertionFormError", "read_assertions"]
 
 _MAX_CHARACTERS = 1_000_000
 _MAX_NESTING = 60
+_MAX_POWER = 1000
+_MAX_BITS = 100_000
+_MAX_ITEMS = 100_000
 
 
 class AssertionFormError(ValueError):
@@ -47,7 +50,7 @@ def read_assertions(code: str, entry_point: str) -> list[AssertedCall]:
         module = ast.parse(code)
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise AssertionFormError(f"the test code cannot be parsed: {error}") from error
-    found = [_asserted(statement) for statement in _assertions(module.body)]
+    found = [_asserted(one) for statement in _assertions(module.body) for one in _apart(statement)]
     allowed = {entry_point, "candidate"} if entry_point else {call.name for call in found}
     if foreign := [call.name for call in found if call.name not in allowed]:
         raise AssertionFormError(f"an assertion calls {foreign[0]}; the function under test is {entry_point}")
@@ -69,6 +72,15 @@ def _assertions(statements: list[ast.stmt]) -> Iterator[ast.Assert]:
                 continue
             case _:
                 raise AssertionFormError(f"line {statement.lineno} is no assertion: {_shown(statement)}")
+
+
+def _apart(statement: ast.Assert) -> list[ast.Assert]:
+    """`assert a and b` asserts a, and asserts b."""
+    match statement.test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return [ast.copy_location(ast.Assert(test=value), statement) for value in values]
+        case _:
+            return [statement]
 
 
 def _asserted(statement: ast.Assert) -> AssertedCall:
@@ -128,8 +140,53 @@ def _number(node: ast.expr) -> float:
 def _literal(node: ast.expr) -> object:
     try:
         return ast.literal_eval(node)
-    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return _computed(node)
+
+
+def _computed(node: ast.expr) -> object:  # noqa: PLR0911 - a return a form
+    """What is made of literals in the few ways in which tests write values: 2**10, [0] * 5, float("inf"), set()."""
+    try:
+        match node:
+            case ast.List(elts=items):
+                return [_literal(item) for item in items]
+            case ast.Tuple(elts=items):
+                return tuple(_literal(item) for item in items)
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return -_number(inner)
+            case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(text))], keywords=[]):
+                return float(text)
+            case ast.Call(func=ast.Name(id="set" | "frozenset"), args=[], keywords=[]):
+                return set[object]()
+            case ast.Call(func=ast.Name(id="set" | "frozenset"), args=[inner], keywords=[]):
+                return set(cast("Iterable[object]", _literal(inner)))
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return cast("int", _literal(left)) + cast("int", _literal(right))
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                return _product(_literal(left), _literal(right))
+            case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))) if power <= _MAX_POWER:
+                return _power(_number(left), power)
+            case _:
+                raise ValueError("no literal")
+    except (ValueError, TypeError, OverflowError, ZeroDivisionError) as error:
+        if isinstance(error, AssertionFormError):
+            raise
         raise AssertionFormError(f"line {node.lineno}: {_shown(node)} is no literal") from error
+
+
+def _power(base: float, exponent: int) -> float:
+    if isinstance(base, int) and base.bit_length() * exponent > _MAX_BITS:
+        raise ValueError("too large a power")
+    return base**exponent
+
+
+def _product(left: object, right: object) -> object:
+    """Of two numbers, or a text or list so many times."""
+    times, other = (left, right) if isinstance(left, int) else (right, left)
+    size = len(cast("Sized", other)) if isinstance(other, (str, list, tuple)) else None
+    if size is not None and (not isinstance(times, int) or times * size > _MAX_ITEMS):
+        raise ValueError("too long, or no number of times")
+    return cast("int", left) * cast("int", right)
 
 
 def _nesting(node: ast.AST) -> int:

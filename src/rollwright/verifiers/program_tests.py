@@ -20,7 +20,9 @@ __all__ = ["CallTest", "Language", "ProgramTests", "StreamTest", "read_program_t
 
 Language = Literal["python", "sh", "cpp"]
 _MAX_TESTS = 2000
-_EXPECTED = ("expected", "output", "expected_output", "result", "stdout")
+_EXPECTED = ("expected", "output", "expected_output", "result", "stdout", "returns", "return")
+_CALLED = ("function", "fn_name", "entry_point", "call")
+_CALLED_IN_TEXT = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\(")
 _DEFINED = re.compile(r"^\s*def\s+([A-Za-z_]\w*)\s*\(", re.MULTILINE)
 
 
@@ -89,7 +91,8 @@ def read_program_tests(payload: Payload) -> ProgramTests:
     if calls and streams or not tests:
         raise GoldError("tests must be calls, or inputs and outputs, not both" if tests else "no test asserts anything")
     if calls and not entry_point:
-        defined = set(_DEFINED.findall(payload.messages[-1].text))
+        asked = payload.messages[-1].text
+        defined = set(_DEFINED.findall(asked)) or set(_CALLED_IN_TEXT.findall(asked))
         entry_point = defined.pop() if len(defined) == 1 else ""
     language = payload.text("language", "python")
     if language not in get_args(Language) or (calls and language != "python"):
@@ -129,11 +132,16 @@ def _read(test: Json, entry_point: str) -> tuple[list[CallTest] | list[StreamTes
     raise PlainValueError(f"{json.dumps(test)[:80]} is no test")
 
 
-def _read_map(test: Mapping[str, Json], entry_point: str) -> tuple[list[CallTest] | list[StreamTest], str]:
+def _read_map(  # noqa: PLR0911 - a return a form
+    test: Mapping[str, Json], entry_point: str
+) -> tuple[list[CallTest] | list[StreamTest], str]:
     name = next((key for key in _EXPECTED if key in test), None)
     if name is None:
         raise PlainValueError(f"it names none of {', '.join(_EXPECTED)}")
     expected = test[name]
+    named = next((name for key in _CALLED if isinstance(name := test.get(key), str) and name.isidentifier()), "")
+    if named and ("args" in test or "kwargs" in test):
+        return [_call(test.get("args", []), test.get("kwargs", {}), expected)], named
     if isinstance(call := test.get("call"), str):
         named, args, kwargs = _called(call)
         return [CallTest(args=args, kwargs=kwargs, expected=read_value(expected))], named
