@@ -1,11 +1,13 @@
 """A rubric of actions as a verifier's verdict: raw parts stored, the reward bounded."""
 
+import asyncio
+
 import pytest
 
 from rollwright.algorithms import ObjectiveError
 from rollwright.algorithms.rewards.action_rubric import ActionRubric, rubric_of_actions
 from rollwright.record import NamedValue
-from rollwright.verifiers import FunctionVerifier, Grade
+from rollwright.verifiers import Composition, FunctionVerifier, Grade, Part, VerifierSetupError
 from tests.verifiers.submissions import submitted, verdict_of
 
 RAW = {"tool_accuracy": 0.9, "information_gain": 1.0, "progress": 0.8, "repeated_error": 0.3}
@@ -42,3 +44,23 @@ def test_the_weight_is_chosen_and_the_bound_is_one():
         rubric_of_actions(ActionRubric(**RAW), bound=0.5)
     with pytest.raises(ObjectiveError, match="bound is 0"):
         rubric_of_actions(ActionRubric(**RAW), weight=1.0, bound=0)
+
+
+@pytest.mark.row("S416")
+def test_all_the_information_there_is_pays_less_than_the_outcome_whatever_weight_it_is_given():
+    most = ActionRubric(tool_accuracy=0, information_gain=1, progress=0, repeated_error=0)
+    gain = rubric_of_actions(most, weight=1e6, bound=0.9)
+
+    def part(name: str, value: float, weight: float, role: str) -> Part:
+        made = FunctionVerifier(name=name, revision="1", grade=lambda _submission: Grade(value=value))
+        return Part(verifier=made, weight=weight, role=role)
+
+    def reward(outcome: float, shaping: float) -> float:
+        parts = [part("outcome", outcome, 1.0, "outcome"), part("gain", shaping, 1.0, "shaping")]
+        (score,) = asyncio.run(Composition(parts).score([submitted("done")]))
+        return score.outcome
+
+    assert gain == 0.9
+    assert reward(0.0, gain) < reward(1.0, 0.0)
+    with pytest.raises(VerifierSetupError, match="shaping"):
+        Composition([part("outcome", 1.0, 1.0, "outcome"), part("gain", gain, 1.5, "shaping")])
