@@ -183,7 +183,7 @@ LIMITS = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(KINDS, min_size=8, max_size=8),
     LIMITS,

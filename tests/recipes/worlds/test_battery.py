@@ -20,7 +20,7 @@ from rollwright.recipes.worlds.checking import CheckOrder
 from rollwright.recipes.worlds.checking.bench import Bench
 from rollwright.recipes.worlds.checking.session import run_checks
 from rollwright.recipes.worlds.checking.stage import Stage
-from rollwright.record import Group, Sampling, ScoredTrajectory, Task, Trajectory
+from rollwright.record import Engine, Group, Sampling, ScoredTrajectory, Task, Trajectory
 from rollwright.rollout import EpisodeSpec, FixedClock, Leg, Limits, Parked, run_episode, run_leg, submission_of
 from rollwright.tasks import SplitSizes
 from rollwright.verifiers import Composition
@@ -115,7 +115,7 @@ def test_an_episode_of_a_world_that_limits_cut_goes_on_as_if_they_had_not(named,
         assert told(whole)[1:] == told(uncut)[1:]
 
 
-def resumed_in(world: World, task: Task, limits: Limits, renderer, engine) -> tuple[list[Parked], Trajectory]:
+def resumed_in(world: World, task: Task, limits: Limits, renderer, engine: Engine) -> tuple[list[Parked], Trajectory]:
     """An episode in as many legs as the limits need."""
     legs: list[Parked] = []
     while True:
