@@ -1,6 +1,7 @@
 """The world that is checked, on the bench: its tasks, its agents, and how their episodes went the first time."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,8 @@ class Bench:
     """Plays the world in a process of its own."""
     there: Mapping[str, object] = field(default_factory=dict[str, object])
     """What it found."""
+    folder: str = field(default_factory=os.getcwd)
+    """The working folder, before anything of the world ran."""
     world: World | None = None
     composition: Composition | None = None
     tasks: tuple[Task, ...] = ()

@@ -85,6 +85,7 @@ async def is_stable(bench: Bench) -> str:
     other = bench.make()
     faces = [_identity(world) for world in (one, other)]
     if other is not one:
+        bench.stage.at("closing the second world", SLOW_S)
         other.close()
     for what, first in faces[0].items():
         if faces[1][what] != first:

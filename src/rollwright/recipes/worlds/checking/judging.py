@@ -15,6 +15,10 @@ from rollwright.verifiers.restating import restate
 __all__ = ["pays_no_attack", "pays_nobody_for_nothing", "pays_the_reference", "repeats_verdicts"]
 
 
+_BATCH = 8
+"""Submissions that a verifier is shown at once."""
+
+
 async def pays_the_reference(bench: Bench) -> str:
     """The reference earns the success threshold on every task."""
     threshold = bench.built().success_threshold
@@ -113,6 +117,7 @@ def _refuse_late(bench: Bench, transcript: Transcript, score: Score) -> None:
 
 async def _refuse_comparison(bench: Bench, transcripts: Sequence[Transcript], first: Mapping[str, Score]) -> None:
     """Asked for all verdicts at once, a verifier of single trajectories says the same."""
+    transcripts = transcripts[:_BATCH]
     submissions = [transcript.submission() for transcript in transcripts]
     for number, part in enumerate(_composition(bench).parts):
         verifier = part.verifier

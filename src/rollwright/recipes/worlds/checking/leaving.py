@@ -52,7 +52,7 @@ async def leaves_well(bench: Bench) -> str:
 
 async def _refuse_process_changes(bench: Bench, where: str) -> None:
     """Two episodes that are left at once leave the process as it was: its folder, and the chance of others."""
-    folder, chance = os.getcwd(), random.getstate()
+    folder, chance = bench.folder, random.getstate()
     drawn: list[float] = []
     try:
         for seed in (1, 2):

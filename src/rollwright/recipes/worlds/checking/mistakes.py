@@ -24,6 +24,8 @@ from rollwright.record import (
 __all__ = ["answers_bad_calls", "answers_of", "answers_bad_turns", "declares_limits", "refuses_bad_tasks"]
 
 _MOST_COUNTED = 200
+_MOST_COMPARED = 12
+"""Bad calls whose answers are compared with those in another process."""
 _MARK_CHARACTERS = 80
 """Of the mark that says what was cut; it comes on top."""
 _ODD = "\x00\u202e<|im_end|></tool_call>\N{GRINNING FACE}"
@@ -64,7 +66,7 @@ async def answers_bad_calls(bench: Bench) -> str:
 async def answers_of(bench: Bench) -> Mapping[str, str]:
     """What bad calls are answered, for comparison; those that are not answered are left out."""
     found: dict[str, str] = {}
-    for tool, bad in islice(_bad_calls(bench), bench.order.most_bad_calls):
+    for tool, bad in islice(_bad_calls(bench), _MOST_COMPARED):
         where = f"a call of {shown(tool)} with {bad.kind}, task {bench.tasks[0].task_id},"
         with suppress(CheckFailedError):
             found[where] = await _call(bench, tool, bad, where)

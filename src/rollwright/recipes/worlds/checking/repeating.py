@@ -101,8 +101,8 @@ async def plays_together(bench: Bench) -> str:
 async def plays_elsewhere(bench: Bench) -> str:
     """Another process, another hash seed, another time zone, another second: the same episodes."""
     assert bench.elsewhere is not None, "it is left out where there is no other process"
-    bench.stage.at("playing the same episodes in another process", SLOW_S)
     saved = await states.first_snapshot(bench)
+    bench.stage.at("playing the same episodes in another process", SLOW_S)
     found = bench.there = await bench.elsewhere(replace(bench.order, saved=saved.hex()))
     if "error" in found:
         raise CheckFailedError(f"in another process: {found['error']}")
@@ -164,10 +164,9 @@ def _refuse_strangers(bench: Bench, played: Transcript) -> None:
 async def _watch_loop(gaps: list[float]) -> None:
     """Write down how long the event loop did nothing else, over and over."""
     while True:
-        before = time.monotonic()
-        await asyncio.sleep(0)
-        gaps.append(time.monotonic() - before)
+        due = time.monotonic() + _PAUSE_S
         await asyncio.sleep(_PAUSE_S)
+        gaps.append(time.monotonic() - due)
 
 
 def _slow() -> Pace:

@@ -94,7 +94,8 @@ async def first_snapshot(bench: Bench) -> bytes:
             saved.append(bytes(await episode.snapshot()))
 
     try:
-        await play(bench.stage, bench.built().environment, task, bench.reference(task), Pace(look=look))
+        first = Script(name=REFERENCE, turns=bench.reference(task).turns[:1], goes_on=False)
+        await play(bench.stage, bench.built().environment, task, first, Pace(look=look))
     except Exception:  # noqa: BLE001 - a world from outside may raise anything
         return b""
     return saved[0] if saved else b""
