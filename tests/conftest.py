@@ -1,5 +1,6 @@
 """What every test shares: marks that must name something real, one thread for torch, repeatable examples."""
 
+import gc
 import sys
 
 import pytest
@@ -29,6 +30,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[IS_CUT] = bool(items)
         config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % of != part])
         items[:] = items[part::of]
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays for good: a full collection need not look through all of it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

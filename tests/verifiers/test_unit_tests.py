@@ -30,7 +30,7 @@ RULE = AnswerRule(reasoning="opened_in_output")
 ADD = {
     "entry_point": "add",
     "tests": [{"args": [1, 2], "expected": 3}, {"args": [0, 1], "expected": 1}, {"args": [-5, 2], "expected": -3}],
-    "wall_s": 5.0,
+    "wall_s": 30.0,
 }
 SUM = {
     "tests": [
@@ -164,7 +164,8 @@ def test_a_suite_that_is_repeated_pays_only_what_passes_every_time(sandboxes: Sa
     ],
 )
 def test_time_and_memory_of_a_test_are_bounded(verifier: UnitTestVerifier, body: str, finding, kind: str) -> None:
-    found = judged(verifier, f"def add(a, b):\n    {body}\n", {**ADD, "wall_s": 0.7})
+    wall_s = 0.5 if kind == "timeout" else 30.0
+    found = judged(verifier, f"def add(a, b):\n    {body}\n", {**ADD, "wall_s": wall_s})
     assert (found.outcome, found.finding) == (0.0, finding)
     assert components(found)[f"failed.{kind}"] == 1.0
 
@@ -181,7 +182,7 @@ def test_memory_of_a_task_stands_below_the_sandboxes_own(verifier: UnitTestVerif
 @pytest.mark.row("S378")
 @pytest.mark.parametrize("attack", FUNCTION_ATTACKS)
 def test_no_attack_on_the_tests_of_a_function_is_paid(verifier: UnitTestVerifier, attack: str) -> None:
-    assert judged(verifier, FUNCTION_ATTACKS[attack], {**ADD, "wall_s": 2.0}).outcome == 0.0
+    assert judged(verifier, FUNCTION_ATTACKS[attack], {**ADD, "wall_s": 1.0}).outcome == 0.0
 
 
 @pytest.mark.parametrize("attack", PROGRAM_ATTACKS)
@@ -279,7 +280,7 @@ def test_a_suite_that_never_runs_is_refused() -> None:
 def test_a_contest_problem_is_judged_in_several_languages(verifier, sandboxes, language, right, wrong) -> None:
     if language == "cpp" and not has_compiler(sandboxes):
         pytest.skip("no C++ compiler in the sandbox")
-    info = {**SUM, "language": language, "wall_s": 2.0, "memory_bytes": 2**27}
+    info = {**SUM, "language": language, "wall_s": 30.0, "memory_bytes": 2**27}
     assert judged(verifier, f"```{language}\n{right}\n```", info).outcome == 1.0
     assert judged(verifier, f"```{language}\n{wrong}\n```", info).outcome == 0.0
 
@@ -289,14 +290,14 @@ def test_a_contest_problem_is_judged_in_several_languages(verifier, sandboxes, l
     ("language", "hang", "hog"),
     [
         ("python", "while True: pass", "x = 'x' * 2**30"),
-        ("sh", "while :; do :; done", "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo ${#x}"),
+        ("sh", "while :; do :; done", "x=$(head -c 150000000 /dev/zero | tr '\\0' x); echo ${#x}"),
     ],
 )
 def test_time_and_memory_are_limited_in_every_language(verifier, language: str, hang: str, hog: str) -> None:
-    info = {**SUM, "language": language, "wall_s": 0.7, "memory_bytes": 2**27}
+    info = {**SUM, "language": language, "wall_s": 0.5, "memory_bytes": 2**27}
     slow = judged(verifier, hang, info)
     assert (slow.outcome, slow.finding) == (0.0, "program_timeout")
-    assert judged(verifier, hog, {**info, "wall_s": 10.0}).outcome == 0.0
+    assert judged(verifier, hog, {**info, "wall_s": 30.0}).outcome == 0.0
 
 
 def has_compiler(sandboxes: Sandboxes) -> bool:
