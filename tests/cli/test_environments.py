@@ -33,7 +33,11 @@ def test_env_list_names_each_world_with_what_it_is(capsys):
         (["check", "arithmetics"], "arithmetics"),
         (["check", "no_such_module:load"], "cannot be loaded"),
         (["new", "Shop-1"], "no name of a Python module"),
+        (["new", "__init__"], "no name of a Python module"),
+        (["new", "a" * 101], "no name of a Python module"),
         (["new", "json"], "would hide another module"),
+        (["new", "numpy"], "would hide another module"),
+        (["new", "conftest"], "would hide another module"),
         (["new", "class"], "no name of a Python module"),
     ],
 )

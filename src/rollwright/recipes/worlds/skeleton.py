@@ -1,8 +1,10 @@
 """A working environment to begin with: its files, written with a name in them."""
 
 import keyword
+import re
 import sys
 from importlib import resources
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from rollwright.recipes.errors import RecipeError
@@ -17,6 +19,9 @@ _FILES = {
     "README.md.txt": "README-{}.md",
 }
 _PLACE = "__NAME__"
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")
+_TAKEN = frozenset({"conftest", "sitecustomize", "usercustomize"})
+"""Read by pytest and by Python before anything else."""
 
 
 def write_skeleton(name: str, folder: Path) -> tuple[Path, ...]:
@@ -48,9 +53,11 @@ def write_skeleton(name: str, folder: Path) -> tuple[Path, ...]:
 
 
 def _refuse_name(name: str) -> None:
-    if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise RecipeError(
-            f"{name!r} is no name of a Python module; write small letters, digits and underscores, a letter first."
+            f"{name!r} is no name of a Python module; write small letters, digits and underscores, a letter first, at "
+            "most 100."
         )
-    if name in sys.stdlib_module_names or name.startswith(("test_", "rollwright")):
+    is_taken = name in sys.stdlib_module_names or name in _TAKEN or name in packages_distributions()
+    if is_taken or name.startswith(("test_", "rollwright")):
         raise RecipeError(f"{name!r} would hide another module; choose a name of your own, such as my_{name}.")
