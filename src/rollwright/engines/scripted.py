@@ -248,6 +248,9 @@ class ScriptedEngine:
         if not await self._wait(self._may_run, running, deadline):
             return False
         left = deadline - asyncio.get_running_loop().time()
+        if delay_s == 0:
+            await asyncio.sleep(0)  # Others have their turn between two tokens, here as in any engine.
+            return left > 0 and not running.cancelled.is_set()
         try:
             await asyncio.wait_for(running.cancelled.wait(), timeout=max(0.0, min(delay_s, left)))
         except TimeoutError:
