@@ -315,3 +315,10 @@ def test_attack_target_data_judge_and_metric_are_exchanged_one_by_one_and_a_run_
         assert [name for name in parts if getattr(report, name) != getattr(first, name)] == [part]
     both = asyncio.run(run_red_team(replace(base, attack=Plain(), judge=Everything(), metric=Count())))
     assert (both.value, both.num_tried, [f.text for f in both.found]) == (1.0, 2, ["1234"])
+
+
+@pytest.mark.parametrize("threshold", ["nan", "inf"])
+def test_a_threshold_that_is_no_finite_number_is_refused(tmp_path: Path, threshold: str, capsys) -> None:
+    path = written(tmp_path, labeled("x", "x", True))
+    assert run_command(["audit", "exact", "--cases", str(path), "--success-at", threshold]) == 2
+    assert "give a finite number" in capsys.readouterr().err

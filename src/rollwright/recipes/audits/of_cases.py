@@ -1,6 +1,7 @@
 """A verifier on labeled cases: what it gets wrong, how often, and of which kind the mistakes are."""
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -10,6 +11,7 @@ from pathlib import Path
 from rollwright.recipes.audits.cases import LabeledCase, read_cases
 from rollwright.recipes.audits.judging import Judgement, judge_all
 from rollwright.recipes.audits.naming import open_verifier
+from rollwright.recipes.errors import RecipeError
 from rollwright.statistics.confusion import Confusion, Judged, confusion_of
 
 __all__ = ["CaseAudit", "CasesOrder", "Mistake", "audit_cases"]
@@ -52,8 +54,10 @@ def audit_cases(order: CasesOrder) -> CaseAudit:
     """Put all cases of a file through a verifier.
 
     Raises:
-        RecipeError: for a file or a verifier that cannot be had.
+        RecipeError: for a file or a verifier that cannot be had, or a threshold that is no finite number.
     """
+    if not math.isfinite(order.success_at):
+        raise RecipeError(f"answers count as accepted from {order.success_at} on; give a finite number.")
     started = time.monotonic()
     cases = read_cases(order.cases)
     with ExitStack() as stack:
