@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,12 @@ def test_a_person_sees_agreement_changes_and_the_scale_of_each_part(run, capsys)
     parity = "tests.end_to_end.parts:parity"
     assert run_command(["score", str(run), "--verifier", "recipe", "--verifier", parity]) == 2
     assert "two of the verifiers are named 'parity'" in capsys.readouterr().err
+
+
+def test_a_verifier_may_lie_in_the_current_folder(run, capsys, tmp_path, monkeypatch):
+    module = "from tests.end_to_end.test_scoring import never as mine\n"
+    (tmp_path / "grading_of_mine.py").write_text(module, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    scored(capsys, str(run), "--verifier", "grading_of_mine:mine", "--out", "verdicts.jsonl")
+    assert "never" in Path("verdicts.jsonl").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollwright.cli.machine import print_json
-from rollwright.cli.options import Json, Run, open_screen
+from rollwright.cli.options import Json, Run, import_from_here, open_screen
 from rollwright.cli.screen import JsonScreen, Screen, interval
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def score(
     """
     from rollwright.recipes.scoring import OF_THE_RECIPE, ScoreOrder, score_run
 
+    import_from_here()
     asked = tuple(verifier or (OF_THE_RECIPE,))
     result = score_run(ScoreOrder(run=run, verifiers=asked, reason=reason, out=out))
     _show(result, open_screen(json))
