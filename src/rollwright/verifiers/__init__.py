@@ -49,7 +49,13 @@ from rollwright.verifiers.program_output import OutputRule, same_output
 from rollwright.verifiers.program_tests import ProgramTests, read_program_tests
 from rollwright.verifiers.quantities import Quantity, read_quantity
 from rollwright.verifiers.reported import reported_verifier
-from rollwright.verifiers.repository import REPOSITORY_PATCH, REPOSITORY_TREE, RepositoryVerifier, judged_files
+from rollwright.verifiers.repository import (
+    REPOSITORY_PATCH,
+    REPOSITORY_PRELOADED,
+    REPOSITORY_TREE,
+    RepositoryVerifier,
+    judged_files,
+)
 from rollwright.verifiers.reward_functions import RewardFunctionVerifier, reward_function_verifier
 from rollwright.verifiers.rubric import RubricVerifier, rubric_pool
 from rollwright.verifiers.scorer_pool import ScorerLimits, ScorerPool, ScorerReply, ScorerStatus
@@ -82,6 +88,7 @@ __all__ = [
     "injection_verifier",
     "LANGUAGES",
     "REPOSITORY_PATCH",
+    "REPOSITORY_PRELOADED",
     "REPOSITORY_TREE",
     "SQUAD",
     "AnswerRule",

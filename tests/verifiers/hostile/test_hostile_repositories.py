@@ -9,18 +9,18 @@ import pytest
 from rollwright.record import Submission, Task
 from rollwright.sandboxes import SandboxLimits, SandboxProfile, open_sandboxes
 from rollwright.tasks import Repository, SplitSizes, repository_of, repository_strata
-from rollwright.verifiers import REPOSITORY_TREE, RepositoryVerifier
+from rollwright.verifiers import REPOSITORY_PRELOADED, REPOSITORY_TREE, RepositoryVerifier
 from tests.verifiers.hostile.attacks import Attack, Earned, read_attacks, text_of, verified
 
 ATTACKS = read_attacks("repository.jsonl")
-LIMITS = SandboxLimits(wall_s=1.0, cpu_s=1.0)
+LIMITS = SandboxLimits(wall_s=20.0, cpu_s=1.0)
 WITHIN_S = 30.0
 TASK: Task = repository_strata(SplitSizes(train=1, held_out=1), seed=0)[0].train[0]
 
 
 @pytest.fixture(scope="module")
 def verifier() -> Iterator[RepositoryVerifier]:
-    pool = open_sandboxes(SandboxProfile(limits=LIMITS), num_warm=1)
+    pool = open_sandboxes(SandboxProfile(limits=LIMITS, preload=REPOSITORY_PRELOADED), num_warm=1)
     yield RepositoryVerifier(pool=pool)
     pool.close()
 

@@ -1,6 +1,7 @@
 """Repair of small generated repositories."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from rollwright.environments import (
@@ -15,7 +16,7 @@ from rollwright.recipes.worlds.world import World
 from rollwright.record import Task
 from rollwright.sandboxes import Isolation, SandboxLimits, SandboxProfile, open_sandboxes
 from rollwright.tasks import Repository, SplitSizes, Stratum, repository_of, repository_strata
-from rollwright.verifiers import Part, RepositoryVerifier
+from rollwright.verifiers import REPOSITORY_PRELOADED, Part, RepositoryVerifier
 
 __all__ = ["load"]
 
@@ -74,7 +75,7 @@ def load(
     limits = SandboxLimits(wall_s=call_s, cpu_s=call_s)
     profile = SandboxProfile(isolation=isolation, limits=limits)
     episodes = open_sandboxes(profile, num_warm=num_warm)
-    verifying = open_sandboxes(profile, num_warm=num_warm)
+    verifying = open_sandboxes(replace(profile, preload=REPOSITORY_PRELOADED), num_warm=num_warm)
 
     def close() -> None:
         episodes.close()
