@@ -27,8 +27,8 @@ def world():
 
 @pytest.fixture(scope="module")
 def short():
-    """Episodes whose programs may run for a moment only."""
-    pool = open_sandboxes(SandboxProfile(limits=SandboxLimits(wall_s=0.5, cpu_s=0.5)), num_warm=1)
+    """Episodes whose programs may compute for a moment only."""
+    pool = open_sandboxes(SandboxProfile(limits=SandboxLimits(wall_s=30.0, cpu_s=0.5)), num_warm=1)
     yield interpreter_environment(pool, limits=Limits(calls=4))
     pool.close()
 

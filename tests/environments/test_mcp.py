@@ -103,14 +103,12 @@ def test_schemas_are_the_servers_and_calls_are_answered_in_an_episode_of_their_o
             assert turn.observations[0].state_hash
             assert (await episode.step(Action(actor="agent", turn=1, text="done", calls=()))).observations == ()
             limits = [(await episode.call(ask("keep", '{"word": "c"}'))).status for _ in range(2)]
-        async with begun(stdio) as other:
-            fresh = await other.call(ask("keep", '{"word": "z"}'))
-        return said, limits, fresh
+        return said, limits
 
     assert set(stdio.tools) == {"keep", "fail", "wait", "flood", "leave"}
     assert '"required":["word"]' in stdio.tools["keep"]
     assert "Keep a word" in stdio.tools["keep"]
-    said, limits, fresh = asyncio.run(scenario())
+    said, limits = asyncio.run(scenario())
     assert [s.status for s in said] == ["ok", "ok", "tool_error", "invalid_call", "invalid_call", "invalid_call", "ok"]
     assert said[1].text == "a a b"
     assert "no such shelf" in said[2].text
@@ -118,8 +116,7 @@ def test_schemas_are_the_servers_and_calls_are_answered_in_an_episode_of_their_o
     assert "argument word: 3 is not of type 'string'" in said[4].text
     assert "characters cut" in said[6].text
     assert limits == ["ok", "limit"]
-    assert fresh.text == "z"
-    assert children() == before
+    assert not children() - before
 
 
 def test_a_server_that_ends_breaks_its_own_episode_and_leaves_no_process(stdio):
@@ -127,11 +124,13 @@ def test_a_server_that_ends_breaks_its_own_episode_and_leaves_no_process(stdio):
 
     async def scenario():
         async with begun(stdio) as episode:
+            fresh = await episode.call(ask("keep", '{"word": "z"}'))
+            assert fresh.text == "z", "what another episode kept"
             await episode.call(ask("leave", "{}"))
 
     with pytest.raises(EnvironmentBrokenError, match="MCP server"):
         asyncio.run(scenario())
-    assert children() == before
+    assert not children() - before
 
 
 def test_a_cancelled_episode_ends_its_server(stdio):
@@ -153,7 +152,7 @@ def test_a_cancelled_episode_ends_its_server(stdio):
     deadline = time.monotonic() + 30
     while children() - before and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert children() == before
+    assert not children() - before
 
 
 def test_one_connection_over_http_serves_episodes_at_once_and_from_several_loops(http):
@@ -173,7 +172,7 @@ def test_one_connection_over_http_serves_episodes_at_once_and_from_several_loops
 def test_calls_in_parallel_are_answered_each_and_a_slow_one_times_out(http):
     quick = McpEnvironment(
         http._connections._server,
-        McpSettings(connection="shared", limits=ToolLimits(call_timeout_s=1.0)),
+        McpSettings(connection="shared", limits=ToolLimits(call_timeout_s=4.0)),
     )
 
     async def scenario():

@@ -21,7 +21,7 @@ from tests.environments.played import play, said, turn
 
 @pytest.fixture(scope="module")
 def world():
-    world = load(call_s=5.0)
+    world = load(call_s=20.0)
     yield world
     world.close()
 
@@ -178,7 +178,7 @@ def test_no_leak_that_is_planted_around_the_sandbox_is_reached_from_inside(rende
         (tmp_path / name).write_text(secret, encoding="utf-8")
         (tmp_path / name).chmod(0o644)
     monkeypatch.setenv("PLANTED", secret)
-    world = load(call_s=5.0, num_warm=0)
+    world = load(call_s=20.0, num_warm=0)
     try:
         (task,) = next(iter(world.tasks(SplitSizes(train=4, held_out=0), 0))).train
         ask = f"import socket; print(socket.create_connection(('127.0.0.1', {listener}), 1).recv(99))"

@@ -14,8 +14,16 @@ from tests.environments.played import play, said, turn
 
 @pytest.fixture(scope="module")
 def world():
-    world = load(call_s=0.7)
+    world = load()
     yield world
+    world.close()
+
+
+@pytest.fixture(scope="module")
+def hurried():
+    """The same world with little time for a call."""
+    world = load(call_s=1.5, num_warm=0)
+    yield world.environment
     world.close()
 
 
@@ -30,10 +38,10 @@ def reward(world, played):
 
 
 @pytest.mark.row("S447")
-def test_a_job_is_run_begun_anew_cut_in_time_and_graded_by_what_is_left(world, tasks, renderer):
-    for task in tasks[::2]:
+def test_a_job_is_run_begun_anew_cut_in_time_and_graded_by_what_is_left(world, hurried, tasks, renderer):
+    for task in tasks[::4]:
         job = shell_job_of(task)
-        spoiled = play(renderer, world.environment, task, [turn("shell", command="rm -r *; sleep 60"), said("Done.")])
+        spoiled = play(renderer, hurried, task, [turn("shell", command="rm -r *; sleep 60"), said("Done.")])
         assert spoiled.results[0][0] == "timeout"
         assert json.loads(spoiled.submission.artifacts["tree.json"])["files"] == {}
         assert reward(world, spoiled) == 0.0

@@ -7,7 +7,7 @@ import pytest
 
 from rollwright.verifiers import ScorerLimits, ScorerPool, VerifierSetupError
 
-LIMITS = ScorerLimits(cpu_s=0.3, wall_s=0.8)
+LIMITS = ScorerLimits(cpu_s=0.3, wall_s=60.0)
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,6 @@ def pool() -> Iterator[ScorerPool]:
     [
         (5, "given"),
         ("hang", "cpu_limit"),
-        ("sleep", "wall_limit"),
         ("grow", "out_of_memory"),
         ("die", "crashed"),
         ("nan", "failed"),
@@ -33,6 +32,11 @@ def test_a_call_ends_with_a_word_and_the_next_one_is_answered(pool, request_, st
     assert pool.call(request_).status == status
     assert time.monotonic() - started < 60
     assert pool.call(7).value == 17
+
+
+def test_a_call_that_waits_ends_by_the_clock():
+    with ScorerPool("tests.verifiers.scorers:open_scorer", {"base": 10}, ScorerLimits(wall_s=0.5)) as short:
+        assert short.call("sleep").status == "wall_limit"
 
 
 def test_what_a_scorer_prints_is_no_reply(pool):

@@ -32,7 +32,7 @@ NUMBERS = itertools.count()
 LEFT: list[object] = []
 
 
-def outcomes_of(make, *, until="closing", limit_s=2.0, scratch=None):
+def outcomes_of(make, *, until="closing", limit_s=20.0, scratch=None):
     """Every check up to one, but for the one in another process, here and now."""
 
     async def run():
@@ -313,11 +313,11 @@ def test_an_answer_that_does_not_come_is_named_and_what_follows_is_not_waited_fo
             raise AssertionError
 
     started = time.monotonic()
-    found = outcomes_of(lambda: world(Adding(episode=Hanging)), until="together", limit_s=0.2)
+    found = outcomes_of(lambda: world(Adding(episode=Hanging)), until="together", limit_s=1.0)
     assert "call 1 (add)" in found["episodes"].sentence
-    assert "did not come back within 0.2 s" in found["episodes"].sentence
+    assert "did not come back within 1 s" in found["episodes"].sentence
     assert found["together"].status == "skipped"
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
 
 
 # ------------------------------------------------------------------------------------------------------ what is left
@@ -343,9 +343,10 @@ def leaking(kind, folder):
 
 
 @pytest.mark.parametrize("kind", ["tasks of the event loop", "threads", "processes", "temporary files", "open files"])
-def test_what_episodes_leave_behind_is_counted(kind, tmp_path):
+def test_what_episodes_leave_behind_is_counted(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr("rollwright.recipes.worlds.checking.leaving._SETTLE_S", 0.1)
     try:
-        sentence = failed(leaking(kind, tmp_path), "cancelling", limit_s=0.3, scratch=tmp_path)
+        sentence = failed(leaking(kind, tmp_path), "cancelling", scratch=tmp_path)
     finally:
         while LEFT:
             left = LEFT.pop()

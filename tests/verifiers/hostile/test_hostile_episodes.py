@@ -95,7 +95,7 @@ def test_an_agent_that_solves_nothing_is_paid_nothing(attack: Attack) -> None:
     world, tasks = world_of(attack.row["world"])
 
     async def rewards() -> dict[str, float | str]:
-        return {task.task_id: await asyncio.wait_for(reward(world, task, attack), 20.0) for task in tasks}
+        return {task.task_id: await asyncio.wait_for(reward(world, task, attack), 120.0) for task in tasks}
 
     found = asyncio.run(rewards())
     paid = {key: value for key, value in found.items() if isinstance(value, str) or value >= world.success_threshold}

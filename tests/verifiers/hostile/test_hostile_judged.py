@@ -56,7 +56,7 @@ def judge_of(name: str, reply: ReplyFn) -> Verifier:
 def verdicts(name: str, reply: ReplyFn, *texts: str) -> list[Verdict]:
     rows = [{"id": f"t{n}", "question": "What is 6 times 7?", "answer": "42", "text": t} for n, t in enumerate(texts)]
     found = judge_of(name, reply).verify([submission_of(row) for row in rows])
-    return list(asyncio.run(asyncio.wait_for(found, 10.0)))
+    return list(asyncio.run(asyncio.wait_for(found, 60.0)))
 
 
 @pytest.mark.parametrize("name", ["judge", "rubric"])

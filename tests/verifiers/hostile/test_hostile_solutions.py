@@ -26,7 +26,10 @@ STREAMS = [
     {"stdin": "-1 -2\n", "expected": "-3"},
     {"stdin": "1000000000 7\n", "expected": "1000000007"},
 ]
-LIMITS = {"wall_s": 0.5, "memory_bytes": 300 * 2**20}
+UNPAID_S = 0.5
+"""Of a program that is to earn nothing; what earns something takes the time it needs."""
+PAID_S = 20.0
+MEMORY = 300 * 2**20
 SUITE_S = 20.0
 MARK = Path("/tmp/rollwright-attack")  # noqa: S108 - what an attack that gets out would leave
 
@@ -57,7 +60,7 @@ def graders() -> Iterator[Graders]:
 
 def living(before: frozenset[int]) -> frozenset[int]:
     """Processes that were started since, once they had time to end."""
-    until = time.monotonic() + 10.0
+    until = time.monotonic() + 60.0
     while (left := below(os.getpid()) - before) and time.monotonic() < until:
         time.sleep(0.05)
     return left
@@ -82,9 +85,8 @@ def posed(attack: Attack) -> Attack:
     is_stream = attack.kind == "stdin"
     info = {"tests": STREAMS, "language": "python"} if is_stream else {"tests": CALLS, "entry_point": "total"}
     text = f"```python\n{attack.row['code']}\n```"
-    return replace(
-        attack, row=attack.row | {"question": "Sum them.", "answer": "-", "info": info | LIMITS, "text": text}
-    )
+    info |= {"wall_s": PAID_S if attack.earns or attack.most else UNPAID_S, "memory_bytes": MEMORY}
+    return replace(attack, row=attack.row | {"question": "Sum them.", "answer": "-", "info": info, "text": text})
 
 
 def complaints(graders: Graders, attacks: Sequence[Attack]) -> list[str]:

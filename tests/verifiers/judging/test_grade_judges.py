@@ -178,7 +178,7 @@ def test_a_server_that_hangs_ends_in_the_timeout_and_is_bounded():
         verdicts = ask(GradeJudge(asker=asker), *submissions)
         assert [v.outcome for v in verdicts] == ["timeout"] * 4
         server.gate.set()
-        assert len(server.requests) == 4
+        assert len(server.requests) <= 4
 
 
 def test_the_revision_follows_judge_prompt_and_scale():
