@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,7 +13,7 @@ from rollwright.cli.main import run_command
 from rollwright.recipes.audits.cases import read_cases
 from rollwright.recipes.audits.of_cases import CasesOrder, audit_cases
 from rollwright.recipes.audits.red_team import Disagrees, MutatedProbes, RedTeam, ShareFound, run_red_team
-from rollwright.recipes.build.named_verifiers import named_verifier
+from rollwright.recipes.build.named_verifiers import NamedVerifier, named_verifier
 from rollwright.recipes.errors import RecipeError
 from rollwright.record import Submission
 from rollwright.tasks import SplitSizes, induction_source, trains_of
@@ -56,17 +57,26 @@ def test_answers_that_would_take_for_ever_end_in_their_limit_unpaid() -> None:
     assert found.overall.true_rejects == found.overall.num > 3
 
 
+@pytest.fixture(scope="module")
+def mathematics() -> Iterator[NamedVerifier]:
+    made = named_verifier("math")
+    yield made
+    made.close()
+
+
 @pytest.mark.case("F64")
 @pytest.mark.case("F66")
-def test_pairs_of_public_bug_reports_are_judged_as_they_should_be(tmp_path: Path) -> None:
-    lines = [
-        labeled(gold, f"\\boxed{{{given}}}", label, id=f"{name} {gold} {given}")
+def test_pairs_of_public_bug_reports_are_judged_as_they_should_be(mathematics: NamedVerifier) -> None:
+    pairs = [
+        (gold, given, is_right)
         for name in ("F64", "F66")
-        for (gold, given), label in zip(case(name).input["pairs"], case(name).expect["correct"], strict=True)
+        for (gold, given), is_right in zip(case(name).input["pairs"], case(name).expect["correct"], strict=True)
     ]
-    found = audit_cases(CasesOrder(verifier="math", cases=written(tmp_path, *lines)))
-    assert [one.case.id for one in (*found.false_accepts, *found.false_rejects, *found.errors)] == []
-    assert found.overall.num == len(lines) > 12
+    said = [verdict_of(mathematics.verifier, submitted(f"\\boxed{{{given}}}", gold)) for gold, given, _ in pairs]
+    paid = [verdict.outcome == 1.0 for verdict in said]
+    assert [pair for pair, is_paid in zip(pairs, paid, strict=True) if is_paid != pair[2]] == []
+    assert not any(isinstance(verdict.outcome, str) for verdict in said)
+    assert len(pairs) > 12
 
 
 def test_the_command_ends_with_one_object_that_counts_and_names_every_mistake(tmp_path: Path, capsys) -> None:
@@ -156,9 +166,9 @@ def test_a_verifier_from_outside_is_audited_by_its_path_and_its_errors_are_no_ju
 
 
 @pytest.mark.parametrize("name", ["exact", "numeric", "math", "units", "set", "text_match"])
-def test_the_library_of_attacks_is_paid_by_no_verifier_of_answers(name: str) -> None:
+def test_the_library_of_attacks_is_paid_by_no_verifier_of_answers(name: str, mathematics: NamedVerifier) -> None:
     golds = {"units": "5 cm", "set": "2, 3, 5", "text_match": "Ada Lovelace"}
-    made = named_verifier(name)
+    made = mathematics if name == "math" else named_verifier(name)
     try:
         task = task_of(golds.get(name, "1234"), question="What is it?")
         probes = [p for p in answer_probes(read_payload(task)) if name != "math" or p.kind != "huge exponent"]

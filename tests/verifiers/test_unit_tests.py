@@ -178,9 +178,21 @@ def test_memory_of_a_task_stands_below_the_sandboxes_own(verifier: UnitTestVerif
 
 # ---------------------------------------------------------------------------------------------------------- attacks
 
+TRIED_ELSEWHERE = {
+    "exit at once", "exit for good", "exit in the call", "exit by exception", "kill itself", "equal to all, an int",
+    "equal to all, an object", "a class that lies", "a bool that lies", "a mock", "printed verdicts", "printed errors",
+    "patched JSON", "patched open", "patched types", "patched assertions", "patched exceptions",
+    "expected from frames", "expected from memory", "expected from the environment", "expected from files",
+    "not a number", "the arguments",
+}  # fmt: skip
+"""The same ways are tried by the programs of `tests/data/attacks/verifiers`, by default."""
+
 
 @pytest.mark.row("S378")
-@pytest.mark.parametrize("attack", FUNCTION_ATTACKS)
+@pytest.mark.parametrize(
+    "attack",
+    [pytest.param(name, marks=pytest.mark.slow if name in TRIED_ELSEWHERE else ()) for name in FUNCTION_ATTACKS],
+)
 def test_no_attack_on_the_tests_of_a_function_is_paid(verifier: UnitTestVerifier, attack: str) -> None:
     assert judged(verifier, FUNCTION_ATTACKS[attack], {**ADD, "wall_s": 1.0}).outcome == 0.0
 

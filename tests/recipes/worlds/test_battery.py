@@ -73,9 +73,10 @@ def scored(world: World, trajectory: Trajectory, renderer) -> ScoredTrajectory:
     )
 
 
-def test_a_world_keeps_the_contract(named):
+def test_a_world_keeps_the_contract(named, monkeypatch):
     name, world = named
 
+    monkeypatch.setattr("rollwright.recipes.worlds.checking.building._SIZES", SplitSizes(train=24, held_out=12))
     few = replace(world, attacks=dict(islice(world.attacks.items(), _MOST_ATTACKS)))
 
     async def checks():
