@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from rollwright.sandboxes.errors import SandboxSetupError
 
@@ -51,6 +51,13 @@ class SandboxProfile:
     limits: SandboxLimits = SandboxLimits()
     preload: tuple[str, ...] = ()
     """Modules that are imported once, before programs run, so that an `import` of them costs nothing."""
+
+    def __post_init__(self) -> None:
+        """Refuse an isolation that there is not: a wrong word must not stand in the record of a run."""
+        if self.isolation not in get_args(Isolation):
+            raise SandboxSetupError(
+                f"isolation is {self.isolation!r}; it must be 'namespaces', or 'process' for programs that are trusted"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

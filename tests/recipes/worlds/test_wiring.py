@@ -34,3 +34,18 @@ def test_a_world_that_there_is_not_is_refused_with_those_that_there_are():
         build_world(resolve("arithmetic-tool", ["environment={kind='world', name='arithmetics'}"]).recipe)
     with pytest.raises(RecipeError, match="it must return a rollwright.recipes.worlds.World"):
         build_world(resolve("arithmetic-tool", ["environment={kind='world', name='collections:OrderedDict'}"]).recipe)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("{lowest='a'}", "argument lowest is 'a'. Input should be a valid integer"),
+        ("{lowest=true}", "argument lowest is True. Input should be a valid integer"),
+        ("{nosuch=1}", "takes no argument 'nosuch'; it takes .*isolation"),
+        ("{isolation='none'}", "isolation is 'none'. Input should be 'namespaces' or 'process'"),
+    ],
+)
+def test_arguments_that_a_world_does_not_take_are_refused_with_those_that_it_takes(arguments, said):
+    setting = f"environment={{kind='world', name='interpreter', arguments={arguments}}}"
+    with pytest.raises(RecipeError, match=said):
+        build_world(resolve("arithmetic-tool", [setting]).recipe)

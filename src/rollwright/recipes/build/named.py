@@ -1,13 +1,16 @@
 """What a recipe names by `package.module:name`: loaded, called, and looked at before it is used."""
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from types import UnionType
-from typing import cast
+from typing import cast, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from rollwright.recipes.errors import RecipeError
 
-__all__ = ["ENVIRONMENT", "VERIFIER", "load_named", "make_named"]
+__all__ = ["ENVIRONMENT", "VERIFIER", "check_arguments", "load_named", "make_named"]
 
 _METHOD = cast("type", Callable)
 ENVIRONMENT: Mapping[str, type | UnionType] = {"name": str, "revision": str, "actors": Mapping, "open": _METHOD}
@@ -72,6 +75,38 @@ def make_named(path: str, arguments: Mapping[str, object], *, needs: Mapping[str
                 f"{path!r} made a {type(made).__name__} whose {name} is a {type(found).__name__}; it must be {wanted}."
             )
     return made
+
+
+def check_arguments(path: str, make: Callable[..., object], arguments: Mapping[str, object]) -> None:
+    """Hold arguments to the names and types that a callable declares.
+
+    Args:
+        path: of the callable.
+        make: the callable; what it does not annotate, it takes as it comes.
+        arguments: of the call, by name.
+
+    Raises:
+        RecipeError: for the first that does not fit, with what is allowed.
+    """
+    try:
+        parameters, hints = inspect.signature(make).parameters, get_type_hints(make)
+    except (TypeError, ValueError, NameError):
+        return  # It says nothing of itself: the call will tell.
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for name, value in arguments.items():
+        if name not in parameters:
+            if takes_any:
+                continue
+            raise RecipeError(f"{path!r} takes no argument {name!r}; it takes {', '.join(parameters) or 'none'}.")
+        if name in hints:
+            try:
+                TypeAdapter[object](hints[name], config=_STRICT).validate_python(value)
+            except ValidationError as error:
+                fault = error.errors(include_url=False)[0]["msg"]
+                raise RecipeError(f"{path!r}: argument {name} is {value!r}. {fault}.") from None
+
+
+_STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
 def _said(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from rollwright.recipes.build.named import load_named, make_named
+from rollwright.recipes.build.named import check_arguments, load_named, make_named
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.keys import closest
 from rollwright.recipes.worlds.world import World
@@ -74,6 +74,8 @@ def load_world(name: str, arguments: Mapping[str, object]) -> World:
         if arguments:
             raise RecipeError(f"{path!r} is a World already and takes no arguments; name a callable that does.")
         return named
+    if callable(named):
+        check_arguments(path, named, arguments)
     made = make_named(path, arguments, needs={})
     if not isinstance(made, World):
         raise RecipeError(
