@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from rollwright.cli.main import run_command
+from rollwright.recipes.config.world import WorldEnvironmentConfig
 from rollwright.recipes.resolve import resolve
 from rollwright.recipes.worlds import WORLDS
 
@@ -81,6 +82,7 @@ def test_a_failed_check_is_exit_code_1_with_its_sentence(capsys, tmp_path, monke
 def test_a_world_is_trained_by_the_preset_for_worlds():
     resolved = resolve("my_package.my_world:load", ["run.steps=3"])
     preset = resolve("tiny-agent")
+    assert isinstance(resolved.recipe.environment, WorldEnvironmentConfig)
     assert resolved.recipe.environment.name == "my_package.my_world:load"
     assert (resolved.recipe.run.name, resolved.recipe.run.steps) == ("my_world", 3)
     assert resolved.origins["environment.name"] == "command line"
