@@ -4,6 +4,8 @@ Each recipe's own numbers, none tuned to a seed. What is claimed is that the int
 task, do not touch; how far each comes is recorded.
 """
 
+from typing import Any, cast
+
 import pytest
 
 from rollwright.evidence import check, query
@@ -32,12 +34,12 @@ SELECT count(*), coalesce(sum(n), 0) FROM (
 @pytest.mark.parametrize(("recipe", "seed"), RUNS)
 def test_the_tiny_model_learns_in_this_world(recipe: str, seed: int, proofs: Proofs) -> None:
     command = f"rollwright train {recipe} --seed {seed}"
-    figures = proofs.recorded(command, [seed])
+    figures: dict[str, Any] | None = proofs.recorded(command, [seed])
     if figures is None:
         path, ended = proofs.run(f"{recipe}-seed{seed}", recipe, "--seed", str(seed), timeout_s=3000)
         assert ended.code == 0, ended.err
         assert check(path).findings == ()
-        [(rows, tokens)] = query(path, FOREIGN_WEIGHT).rows
+        [(rows, tokens)] = cast("list[tuple[int, int]]", query(path, FOREIGN_WEIGHT).rows)
         figures = {**{key: ended.last[key] for key in KEYS}, "receipts_of_foreign_tokens": rows + tokens}
         proofs.record(command, [seed], figures)
     before, after = figures["before"], figures["after"]
