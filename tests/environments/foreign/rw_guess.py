@@ -21,7 +21,8 @@ class GuessTaskset(vf.Taskset[GuessTask, vf.TasksetConfig]):
     def load(self):
         number = 0
         while True:
-            yield GuessTask(GuessData(prompt=None, name=f"guess {number}", secret=number % 10), self.config.task)
+            data = GuessData(prompt=None, name=f"guess {number}", secret=number % 10)  # pyright: ignore[reportCallIssue] - pydantic has the defaults
+            yield GuessTask(data, self.config.task)
             number += 1
 
 
@@ -43,7 +44,7 @@ class GuessEnv(vf.Env[GuessConfig]):
                     break
                 said = "No. Again."
         talk.trace.record_reward("guessed", earned)
-        talk.trace.record_reward("digits", float(sum(map(str.isdigit, segment.last_reply))), 0.125)
+        talk.trace.record_reward("digits", float(sum(map(str.isdigit, segment.last_reply))), 0.125)  # pyright: ignore[reportPossiblyUnboundVariable] - there is a try at least
 
     async def finalize(self, task, episode):
         (trace,) = episode.traces
