@@ -25,7 +25,7 @@ class Shelf(vf.Toolset[vf.ToolsetConfig, WordsState]):
 
 class WordsTask(vf.Task[WordsData, WordsState]):
     @classmethod
-    def toolsets(cls, config):
+    def toolsets(cls, config):  # pyright: ignore[reportIncompatibleMethodOverride] - as its authors write it
         return [Shelf(vf.ToolsetConfig())]
 
     async def setup(self, trace, runtime):
@@ -36,7 +36,7 @@ class WordsTask(vf.Task[WordsData, WordsState]):
 
     @vf.stop
     async def counted_enough(self, trace: vf.Trace) -> bool:
-        return trace.state.counted >= 3
+        return trace.state.counted >= 3  # pyright: ignore[reportAttributeAccessIssue] - the state is WordsState
 
     @vf.reward(weight=1.0)
     async def exact(self, trace) -> float:
@@ -56,10 +56,9 @@ class WordsConfig(vf.TasksetConfig):
     words: int = 40
 
 
-class WordsTaskset(vf.Taskset[WordsTask, WordsConfig]):
+class WordsTaskset(vf.Taskset[WordsTask, WordsConfig]):  # pyright: ignore[reportInvalidTypeArguments] - as its authors write it
     def load(self):
         for number in range(self.config.words):
             word = "".join("abcdefghij"[int(digit)] for digit in str(1000 + 37 * number))
-            yield WordsTask(
-                WordsData(prompt=f"reverse {word}", system_prompt="One word.", answer=word[::-1]), self.config.task
-            )
+            data = WordsData(prompt=f"reverse {word}", system_prompt="One word.", answer=word[::-1])  # pyright: ignore[reportCallIssue] - pydantic has the defaults
+            yield WordsTask(data, self.config.task)
