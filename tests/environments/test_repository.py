@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -294,7 +295,7 @@ def test_the_tokens_of_each_task_stand_in_the_record_beside_its_score(world, tas
                 reward_rule=score.reward_rule, reward_components=score.reward_components, verifying_s=0.0,
             )
         )  # fmt: skip
-    rows = encode_trajectories(members).tables["trajectories"].to_pylist()
+    rows: list[dict[str, Any]] = encode_trajectories(members).tables["trajectories"].to_pylist()
     tokens: dict[str, list[int]] = {}
     for row in rows:
         tokens.setdefault(row["task_id"], []).append(row["num_action_tokens"])
