@@ -72,9 +72,12 @@ def test_an_entry_scores_a_format_fixture_with_its_average_apart_from_pass_at_k(
     share = num_right["task 0"] / entry.samples
     assert score.average == pytest.approx(share / 2)
     for k in entry.pass_k:
-        assert score.pass_at[k] == pytest.approx(pass_at_k(entry.samples, num_right["task 0"], k) / 2)
+        of_the_first = pass_at_k(entry.samples, num_right["task 0"], k)
+        assert of_the_first is not None
+        assert score.pass_at[k] == pytest.approx(of_the_first / 2)
     assert set(score.pass_at) == set(entry.pass_k)
     assert score.interval is not None
+    assert score.average is not None
     assert score.interval.low <= score.average <= score.interval.high
     assert (score.num_tasks, score.num_unscored) == (2, 0)
     assert score.frozen == entry.frozen(verifier_revision=verifiers[entry.verifier].revision)
