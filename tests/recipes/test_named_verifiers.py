@@ -1,6 +1,7 @@
 """Verifiers by name, and as parts of a recipe."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_options_are_the_keys_of_the_part_and_change_the_revision() -> None:
         ("choice", {"x": 1}, "takes no options"),
     ],
 )
-def test_a_name_or_an_option_that_there_is_not_is_refused(name: str, options: dict[str, object], said: str) -> None:
+def test_a_name_or_an_option_that_there_is_not_is_refused(name: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(RecipeError, match=said):
         named_verifier(name, **options)
 
