@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from rollwright.environments import DemonstratedTurn
 from rollwright.recipes.worlds.world import World
 from rollwright.record import (
     Action,
+    Environment,
     EnvironmentBrokenError,
     Message,
     Observation,
@@ -105,7 +107,7 @@ class Adding:
         await asyncio.sleep(0)
         try:
             payload_of(task)
-            start = 0 if snapshot is None else int(str(read_json(snapshot.decode())["sum"]))
+            start = 0 if snapshot is None else int(cast("dict[str, int]", read_json(snapshot.decode()))["sum"])
         except (ValueError, TypeError, KeyError) as error:
             raise EnvironmentBrokenError(str(error)) from error
         yield self.episode(self, task, seed, start)
@@ -134,7 +136,7 @@ def claim(task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
     return (DemonstratedTurn(text=f"the sum is {payload_of(task).answer}"),)
 
 
-def world(environment: object | None = None, **changes: object) -> World:
+def world(environment: Environment | None = None, **changes: object) -> World:
     """The world, with some of it put in place of what is right."""
     kept = World(
         environment=environment or Adding(),
