@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ from tests.recipes.worlds import broken
 from tests.recipes.worlds.broken import SCHEMA, Add, Adding, world
 
 NUMBERS = itertools.count()
-LEFT: list[object] = []
+LEFT: list[Any] = []
 
 
 def outcomes_of(make, *, until="closing", limit_s=20.0, scratch=None):
@@ -83,14 +84,14 @@ def test_a_domain_without_transition_termination_reward_or_version_is_rejected(m
             Add.artifacts,
             Add.snapshot,
         )
-        __init__, turn, state_hash = Add.__init__, Add.turn, Add.state_hash
+        __init__, turn, state_hash = Add.__init__, Add.turn, Add.state_hash  # pyright: ignore[reportAssignmentType] - all of an episode but its step
 
     class Endless(Add):
         async def step(self, action):
             return self.turn(())
 
     worlds = {
-        "transition": lambda: world(Adding(episode=NoStep)),
+        "transition": lambda: world(Adding(episode=NoStep)),  # pyright: ignore[reportArgumentType] - no episode, which is the point
         "termination": lambda: world(Adding(episode=Endless)),
         "reward": lambda: world(parts=()),
         "version": lambda: world(Adding(revision="")),
@@ -221,7 +222,7 @@ def test_a_hash_that_never_changes_or_is_missing_is_found():
             return "always"
 
     class Hashless(Add):
-        def state_hash(self):
+        def state_hash(self):  # pyright: ignore[reportIncompatibleMethodOverride] - wrong on purpose
             return None
 
     assert "must change with the state" in failed(lambda: world(Adding(episode=Constant)), "state hash")
@@ -375,7 +376,7 @@ def test_a_cancelling_that_is_swallowed_is_named():
 
 def test_an_error_that_is_hidden_by_leaving_is_named():
     class Hiding(Adding):
-        def open(self, task, *, seed, snapshot=None):
+        def open(self, task, *, seed, snapshot=None):  # pyright: ignore[reportIncompatibleMethodOverride] - a context of its own
             context = super().open(task, seed=seed, snapshot=snapshot)
 
             class Silent:
@@ -453,7 +454,7 @@ def test_an_environment_that_blocks_the_loop_is_ended(module, monkeypatch):
 def test_a_clock_and_the_order_of_hashing_show_in_another_process(module, name, tmp_path):
     async def run():
         order = CheckOrder(name=f"{module}:{name}", arguments={}, num_tasks=1, limit_s=2.0)
-        from odd_worlds import clock, hashing
+        from odd_worlds import clock, hashing  # pyright: ignore[reportMissingImports] - the fixture writes it
 
         bench = Bench(
             order=order,
@@ -468,6 +469,7 @@ def test_a_clock_and_the_order_of_hashing_show_in_another_process(module, name, 
 
     (tmp_path / "scratch").mkdir()
     outcome = asyncio.run(run())
+    assert outcome is not None
     assert outcome.status == "failed"
     assert "in another process" in outcome.sentence
     assert "no clock, no order of hashing" in outcome.sentence
