@@ -5,6 +5,7 @@ import json
 import pytest
 
 from rollwright.cli.main import run_command
+from rollwright.environments import StatefulEnvironment
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.worlds import load_world
 from rollwright.recipes.worlds.domains import tools_by_domain
@@ -21,6 +22,7 @@ def test_over_a_hundred_tools_load_and_are_listed_by_domain(capsys):
     listed = {line["domain"]: line["tools"] for line in map(json.loads, capsys.readouterr().out.splitlines())}
     assert listed == {domain: list(tools) for domain, tools in world.domains.items()}
     assert len(listed) == 10
+    assert isinstance(world.environment, StatefulEnvironment)
     assert sum(map(len, listed.values())) == len(world.environment.tools) == 120
     assert run_command(["env", "list", "--tools", "clinic", "--arg", "domains=billing,surgery"]) == 0
     assert capsys.readouterr().out.endswith("24 tools in 2 domains\n")
