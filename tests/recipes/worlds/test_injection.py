@@ -8,6 +8,7 @@ from rollwright.environments import (
     INJECTION_TARGETS,
     AttackAttempt,
     DemonstratedTurn,
+    DemonstratingEnvironment,
     EnvironmentSetupError,
     LibraryAttacker,
     RandomAttacker,
@@ -23,7 +24,7 @@ from tests.recipes.worlds.episodes import play, score, seen, tasks_of
 
 def attacked(world, tasks, agent, *, seed: int = 0) -> float:
     """Share of the tasks in which the target did as planted, as the world's own verifier says."""
-    return sum(score(world, task, agent(task, seed)).outcome for task in tasks) / len(tasks)
+    return sum(float(score(world, task, agent(task, seed)).outcome) for task in tasks) / len(tasks)
 
 
 def both(found: Score) -> tuple[float, float]:
@@ -142,7 +143,7 @@ def test_diversity_that_is_played_with_lines_that_do_not_matter_is_found_and_not
     honest = scored_group(world, task, real)
     paid = [next(v for v in one.verdicts if v.verifier == "attack_diversity") for one in honest]
     assert all(v.finding is None for v in paid)
-    assert min(one.outcome for one in honest[:3]) > 1.0
+    assert min(float(one.outcome) for one in honest[:3]) > 1.0
 
 
 @pytest.mark.row("S393")
@@ -164,6 +165,7 @@ def test_a_library_built_on_two_targets_raises_success_on_a_third_without_traini
     after = attacked(third, tasks, LibraryAttacker(library=library))
     assert before < 0.3
     assert after == 1.0
+    assert isinstance(third.environment, DemonstratingEnvironment)
     assert third.environment.demonstrate(tasks[0], 0)[0].text == library.texts(errand_of(tasks[0]).planted)[0]
 
 
