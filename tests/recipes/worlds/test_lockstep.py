@@ -8,6 +8,7 @@ import pytest
 from rollwright.environments import (
     LOCKSTEP,
     DemonstratedTurn,
+    DemonstratingEnvironment,
     EnvironmentSetupError,
     LockstepEnvironment,
     Seat,
@@ -86,6 +87,7 @@ def test_the_policys_own_copy_is_judged_and_its_tools_are_its_own():
     task = tasks_of(world)[0]
     assert score(world, task, world.reference(task, 3)).outcome == 1.0
     assert score(world, task, world.attacks["claim"](task, 3)).outcome == 0.0
+    assert isinstance(world.environment, DemonstratingEnvironment)
     assert world.environment.demonstrate(task, 1)
     found = went(world, task, world.reference(task, 3))
     assert found["agent"]["turns"][0]["said"] == found["reference"]["turns"][0]["said"]
