@@ -69,7 +69,7 @@ def test_the_grader_trains_again_and_believes_neither_a_curve_nor_a_budget_that_
         return verdict.outcome, verdict.finding
 
     poor = {"rate": 0.001, "steps": 5, "baseline": True, "curve": [1.0] * 10}
-    assert graded(runs=[poor], submitted=0, spent=5)[0] < 0.6
+    assert float(graded(runs=[poor], submitted=0, spent=5)[0]) < 0.6
     assert graded(runs=[{**poor, "steps": 401}], submitted=0, spent=1) == (0.0, "over_budget")
     assert graded(runs=[poor], submitted=None, spent=5) == (0.0, "nothing_submitted")
     assert graded(runs=[poor], submitted=3, spent=5) == (0.0, "nothing_submitted")
