@@ -250,7 +250,7 @@ def test_a_snapshot_is_asked_nothing_again_and_a_replay_everything(renderer):
 
 @pytest.mark.parametrize("what", ["result", "state"])
 def test_a_world_that_goes_another_way_is_an_infrastructure_failure(renderer, what):
-    uncut, limits = uncut_and_limits(renderer, Sums())
+    _, limits = uncut_and_limits(renderer, Sums())
     world = Sums(takes_snapshots=False, drift=1 if what == "result" else 0)
     engine = by_position(drive(renderer, world, scripted(turns_of(renderer, ["call"] * 4)), spec_of()), [0])
     leg = run(renderer, Leg(spec=spec_of(limits), at_limit="park"), world, engine)
