@@ -83,7 +83,7 @@ def task_of(row: dict[str, Any]) -> Task:
 
 def submission_of(row: dict[str, Any], task: Task | None = None) -> Submission:
     """What the verifier is shown."""
-    spoken = row["passages"] if "passages" in row else [["policy", row["text"]]]
+    spoken: list[Any] = row["passages"] if "passages" in row else [["policy", row["text"]]]
     return Submission(
         trajectory_id=row["id"],
         task=task or task_of(row),
