@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,8 @@ def subject(attack: Attack) -> str:
 
 def complaints(attacks: Sequence[Attack]) -> list[str]:
     name, options = attacks[0].row["verifier"], attacks[0].row.get("options", {})
-    named = named_verifier(name, **options, **({"timeout_s": MATH_S} if name == "math" else {}))
+    limits: dict[str, Any] = {"timeout_s": MATH_S} if name == "math" else {}
+    named = named_verifier(name, **options, **limits)
     try:
         earned = asyncio.run(verified(named.verifier, attacks))
     finally:
