@@ -7,7 +7,7 @@ import pytest
 from rollwright.algorithms import ObjectiveError
 from rollwright.algorithms.rewards.action_rubric import ActionRubric, rubric_of_actions
 from rollwright.record import NamedValue
-from rollwright.verifiers import Composition, FunctionVerifier, Grade, Part, VerifierSetupError
+from rollwright.verifiers import Composition, FunctionVerifier, Grade, Part, Role, VerifierSetupError
 from tests.verifiers.submissions import submitted, verdict_of
 
 RAW = {"tool_accuracy": 0.9, "information_gain": 1.0, "progress": 0.8, "repeated_error": 0.3}
@@ -51,14 +51,14 @@ def test_all_the_information_there_is_pays_less_than_the_outcome_whatever_weight
     most = ActionRubric(tool_accuracy=0, information_gain=1, progress=0, repeated_error=0)
     gain = rubric_of_actions(most, weight=1e6, bound=0.9)
 
-    def part(name: str, value: float, weight: float, role: str) -> Part:
+    def part(name: str, value: float, weight: float, role: Role) -> Part:
         made = FunctionVerifier(name=name, revision="1", grade=lambda _submission: Grade(value=value))
         return Part(verifier=made, weight=weight, role=role)
 
     def reward(outcome: float, shaping: float) -> float:
         parts = [part("outcome", outcome, 1.0, "outcome"), part("gain", shaping, 1.0, "shaping")]
         (score,) = asyncio.run(Composition(parts).score([submitted("done")]))
-        return score.outcome
+        return float(score.outcome)
 
     assert gain == 0.9
     assert reward(0.0, gain) < reward(1.0, 0.0)
