@@ -166,8 +166,9 @@ def _made(name: str, closers: list[Callable[[], None]]) -> Verifier:
     build = ROWS[name].make
     if build is not None:
         return build()
+    limits: dict[str, Any] = {"timeout_s": MATH_S} if name == "math" else {}
     try:
-        named = named_verifier(name, **({"timeout_s": MATH_S} if name == "math" else {}))
+        named = named_verifier(name, **limits)
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     closers.append(named.close)
