@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -53,9 +53,8 @@ def imported(tmp_path: Path, rows: list[dict[str, Any]], format: Any, **more: An
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return import_programs(
-        path, format=format, **{"sha256": digest, "license": "LicenseRef-own", "held_out_share": 1.0} | more
-    )
+    settings: dict[str, Any] = {"sha256": digest, "license": "LicenseRef-own", "held_out_share": 1.0}
+    return import_programs(path, format=format, **settings | more)
 
 
 def outcome(verifier: UnitTestVerifier, task: Task, code: str) -> float | str:
@@ -85,7 +84,8 @@ def test_plus_tests_get_their_values_from_the_reference_in_a_sandbox(verifier, s
     assert outcome(verifier, task, RIGHT) == "grader_error"  # Inputs alone are no tests.
     filled = asyncio.run(with_reference_values(payload_of(task), sandboxes))
     task = make_task(filled, source="evalplus", revision=task.revision, split=task.split)
-    assert [test["expected"] for test in filled.info["tests"]] == [[1, 3], [3], [-1, 2]]
+    tests = cast("list[dict[str, object]]", filled.info["tests"])
+    assert [test["expected"] for test in tests] == [[1, 3], [3], [-1, 2]]
     assert outcome(verifier, task, RIGHT) == 1.0
     assert outcome(verifier, task, NEAR) == 0.0
 
