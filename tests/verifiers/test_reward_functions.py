@@ -23,6 +23,7 @@ async def trl_async(completions, ground_truth, hint=None):
 
 def verl_score(data_source, solution_str, ground_truth, extra_info=None):
     assert data_source == "s"
+    assert extra_info is not None
     assert extra_info["split"] == "train"
     return {"score": float(ground_truth in solution_str), "length": len(solution_str), "note": "short"}
 
