@@ -6,14 +6,14 @@ designs can print as well.
 
 import ast
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rollwright.verifiers import DesignError, Interface, SimulatorError
 
 __all__ = ["ToySimulator"]
 
-_BINARY = {
+_BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
@@ -45,7 +45,7 @@ def _outputs(lines: Sequence[str], interface: Interface, vector: Mapping[str, in
     for line in lines:
         if line.startswith("print"):
             continue
-        name, equals, expression = line.partition("=")
+        name, _, expression = line.partition("=")
         try:
             signals[name.strip()] = _value(ast.parse(expression.strip(), mode="eval").body, signals)
         except (SyntaxError, KeyError, RecursionError) as error:
