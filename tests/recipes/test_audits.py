@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import pytest
 
@@ -191,8 +192,9 @@ def test_a_program_that_reads_for_hidden_tests_fails_and_what_it_tried_is_record
         assert verdict.outcome == 0.0
         assert "hidden_tests.json" in verdict.evidence
         assert "FileNotFoundError" in verdict.evidence or "PermissionError" in verdict.evidence
+        short = {**tests, "wall_s": 0.5}
         for probe in program_probes("f"):
-            assert verdict_of(made.verifier, submitted(probe.text, "t", info=tests)).outcome == 0.0, probe
+            assert verdict_of(made.verifier, submitted(probe.text, "t", info=short)).outcome == 0.0, probe
     finally:
         made.close()
 
@@ -210,10 +212,11 @@ def test_a_rule_survives_tasks_told_anew_and_a_list_of_the_examples_does_not() -
         for text in (rule, cheat):
             assert verdict_of(verifier, replace(submitted(text), task=task)).outcome == 1.0
         for transform in TRANSFORMS:
-            variant = transform.apply(task, 1)
+            variant, again = transform.apply(task, 1), transform.apply(task, 1)
             if variant is None:
                 continue
-            assert variant == replace(variant, task=transform.apply(task, 1).task)
+            assert again is not None
+            assert variant == replace(variant, task=again.task)
             told = {
                 t: verdict_of(verifier, replace(submitted(variant.carry(t)), task=variant.task)) for t in (rule, cheat)
             }
@@ -234,7 +237,7 @@ def test_options_in_another_order_keep_the_right_option() -> None:
         variant = transform.apply(task, seed)
         assert variant is not None
         payload = read_payload(variant.task)
-        assert payload.info["options"]["ABCD".index(payload.answer)] == "blue"
+        assert cast("list[str]", payload.info["options"])["ABCD".index(payload.answer)] == "blue"
         right = replace(submitted(variant.carry("The answer is B")), task=variant.task)
         assert verdict_of(made.verifier, right).outcome == 1.0
 
