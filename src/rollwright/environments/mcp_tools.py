@@ -126,7 +126,7 @@ class McpConnections:
         try:
             return asyncio.run_coroutine_threadsafe(look(), self._running()).result(_OPEN_S + _CLOSE_S)
         except Exception as error:
-            raise EnvironmentSetupError(f"{self._server} cannot be used: {type(error).__name__}: {error}") from error
+            raise EnvironmentSetupError(f"{self._server} cannot be used: {_cause(error)}") from error
 
     @asynccontextmanager
     async def opened(self, kind: Literal["episode", "shared"]) -> AsyncGenerator[McpConnection]:
@@ -190,9 +190,7 @@ class McpConnections:
                         await leave.wait()
             except Exception as error:  # noqa: BLE001 - told to whoever waits for the connection
                 if not ready.done():
-                    ready.set_exception(
-                        EnvironmentBrokenError(f"no connection to the MCP server: {type(error).__name__}: {error}")
-                    )
+                    ready.set_exception(EnvironmentBrokenError(f"no connection to the MCP server: {_cause(error)}"))
 
         keeper = asyncio.get_running_loop().create_task(keep(), name="an MCP connection")
         try:
@@ -250,3 +248,10 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
+
+
+def _cause(error: BaseException) -> str:
+    """What happened, where the library wraps it into groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return f"{type(error).__name__}: {error}"

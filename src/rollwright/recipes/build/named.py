@@ -60,7 +60,7 @@ def make_named(path: str, arguments: Mapping[str, object], *, needs: Mapping[str
     try:
         made: object = make(**arguments)
     except (Exception, SystemExit) as error:  # a callable from outside may raise anything
-        raise RecipeError(f"{path!r} raises {_said(error)} when it is called with {dict(arguments)}.") from error
+        raise RecipeError(f"{path!r}, called with {dict(arguments)}, raises {_said(error)}") from error
     for name, kind in needs.items():
         try:
             found: object = getattr(made, name)

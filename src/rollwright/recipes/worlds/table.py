@@ -8,7 +8,7 @@ from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.keys import closest
 from rollwright.recipes.worlds.world import World
 
-__all__ = ["ADAPTED", "WORLDS", "describe_world", "load_world"]
+__all__ = ["ADAPTED", "WORLDS", "describe_world", "load_world", "world_path"]
 
 _HERE = "rollwright.recipes.worlds"
 WORLDS: Mapping[str, str] = MappingProxyType(
@@ -53,6 +53,24 @@ def describe_world(name: str) -> str:
     return (load_named(WORLDS.get(name, name)).__doc__ or "").strip().partition("\n")[0]
 
 
+def world_path(name: str) -> str:
+    """The `package.module:name` of a world.
+
+    Args:
+        name: of one that ships, of an adapter, or a path, which is given back.
+
+    Raises:
+        RecipeError: for a name that there is not.
+    """
+    known = {**WORLDS, **ADAPTED}
+    path = known.get(name, name)
+    if ":" not in path:
+        near = closest(name, tuple(known), 0.4)
+        hint = f" Did you mean {near}?" if near else ""
+        raise RecipeError(f"no world {name!r}; there are {', '.join(known)}, or write package.module:callable.{hint}")
+    return path
+
+
 def load_world(name: str, arguments: Mapping[str, object]) -> World:
     """Make a world.
 
@@ -63,12 +81,7 @@ def load_world(name: str, arguments: Mapping[str, object]) -> World:
     Raises:
         RecipeError: for a name that there is not, arguments that it does not take, or something that is no world.
     """
-    known = {**WORLDS, **ADAPTED}
-    path = known.get(name, name)
-    if ":" not in path:
-        near = closest(name, tuple(known), 0.4)
-        hint = f" Did you mean {near}?" if near else ""
-        raise RecipeError(f"no world {name!r}; there are {', '.join(known)}, or write package.module:callable.{hint}")
+    path = world_path(name)
     named = load_named(path)
     if isinstance(named, World):
         if arguments:

@@ -2,17 +2,19 @@
 
 import os
 import select
+import time
 from _collections_abc import Callable
 
 from rollwright.sandboxes.inside.outputs import Feed, Kept
 from rollwright.sandboxes.inside.plain import SIGCONT, SIGXCPU, suppress
-from rollwright.sandboxes.inside.processes import Processes
+from rollwright.sandboxes.inside.processes import END_S, Processes, is_awake
 from rollwright.sandboxes.inside.running import CELL, DONE, OUT_OF_MEMORY, REAP, Child
 from rollwright.sandboxes.inside.watching import Limits, Outcome, Watch
 
 __all__ = ["Calls"]
 
 REAP_S = 0.2
+AWAKE_S = 0.002
 CHUNKS = 16
 CHANNEL = 3
 """Of the fork server; it hangs up when nobody waits for the call any more."""
@@ -234,9 +236,16 @@ def _outcome(call: Call, end: str) -> Outcome:
 
 
 def _is_over(session: Session) -> bool:
-    """Whether it has ended; it is taken in then."""
+    """Whether it has ended; it is taken in then. One that was killed is awake until it has, one that lives is stopped."""
+    deadline = time.monotonic() + END_S
     try:
-        return os.waitpid(session.pid, os.WNOHANG)[0] == session.pid
+        while True:
+            was_awake = is_awake(session.pid)  # Before it is asked for: what ended meanwhile is found.
+            if os.waitpid(session.pid, os.WNOHANG)[0] == session.pid:
+                return True
+            if not was_awake or time.monotonic() > deadline:
+                return False
+            select.select([session.pidfd], [], [], AWAKE_S)
     except ChildProcessError:
         return True
 

@@ -6,7 +6,7 @@ import time
 
 from rollwright.sandboxes.inside.plain import SIGKILL, SIGSTOP, suppress
 
-__all__ = ["Processes", "Usage"]
+__all__ = ["END_S", "Processes", "Usage", "is_awake"]
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -131,6 +131,12 @@ class Processes:
     def orphaned_zombies(self, parent: int) -> bool:
         """Whether the process has children that ended and that it has not waited for."""
         return any((fields := _stat(pid)) and fields[0] == "Z" and fields[1] == str(parent) for pid in self.others())
+
+
+def is_awake(pid: int) -> bool:
+    """Whether a process is there and neither stopped nor a zombie."""
+    fields = _stat(pid)
+    return bool(fields) and fields[0] not in "TtZX"
 
 
 def _below(pid: int) -> list[int]:

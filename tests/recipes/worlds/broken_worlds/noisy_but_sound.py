@@ -17,5 +17,5 @@ class Noisy(lamps.LampsEpisode):
 
 
 def load():
-    print("building")  # noqa: T201
+    print("building")  # noqa: T201 - that it prints is the point
     return lamps.with_episode(Noisy)

@@ -22,7 +22,7 @@ from rollwright.recipes.worlds.checking.footprint import adopt_orphans, descenda
 from rollwright.recipes.worlds.checking.outcomes import CheckOrder
 from rollwright.recipes.worlds.checking.session import facts, run_checks
 from rollwright.recipes.worlds.checking.stage import Stage
-from rollwright.recipes.worlds.table import WORLDS, load_world
+from rollwright.recipes.worlds.table import load_world, world_path
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ class _Events:
     def check(self, order: CheckOrder, scratch: Path) -> None:
         """Run the checks, or say why the name names nothing."""
         try:
-            load_named(WORLDS.get(order.name, order.name))
+            load_named(world_path(order.name))
         except RecipeError as error:
             self._say({"refused": str(error)})
             return

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, zip_longest
 
+from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.worlds.checking.bench import Bench
 from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, shown
 from rollwright.recipes.worlds.checking.playing import SEED, turns_of
@@ -32,7 +33,10 @@ _EPISODE = {
 async def builds(bench: Bench) -> str:
     """The callable gives a world with verifiers that pay."""
     bench.stage.at("building the world", SLOW_S)
-    world = bench.world = bench.make()
+    try:
+        world = bench.world = bench.make()
+    except RecipeError as error:
+        raise CheckFailedError(str(error)) from error  # A sentence already, and whole.
     try:
         bench.composition = Composition(world.parts)
     except VerifierSetupError as error:
