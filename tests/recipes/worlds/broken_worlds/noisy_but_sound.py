@@ -10,7 +10,7 @@ from tests.recipes.worlds.broken_worlds import lamps
 
 class Noisy(lamps.LampsEpisode):
     async def step(self, action):
-        print('{"name": "reference", "status": "failed"}', flush=True)  # noqa: T201
+        print('{"name": "reference", "status": "failed"}', flush=True)  # noqa: T201 - that it prints is the point
         os.write(1, b"\x00\xff no line end")
         os.write(2, b"a warning")
         return await super().step(action)
