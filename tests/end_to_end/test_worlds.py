@@ -4,6 +4,7 @@ Each recipe's own numbers, none tuned to a seed. What is claimed is that the int
 task, do not touch; how far each comes is recorded.
 """
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -34,7 +35,7 @@ SELECT count(*), coalesce(sum(n), 0) FROM (
 @pytest.mark.parametrize(("recipe", "seed"), RUNS)
 def test_the_tiny_model_learns_in_this_world(recipe: str, seed: int, proofs: Proofs) -> None:
     command = f"rollwright train {recipe} --seed {seed}"
-    figures: dict[str, Any] | None = proofs.recorded(command, [seed])
+    figures: Mapping[str, Any] | None = proofs.recorded(command, [seed])
     if figures is None:
         path, ended = proofs.run(f"{recipe}-seed{seed}", recipe, "--seed", str(seed), timeout_s=3000)
         assert ended.code == 0, ended.err
