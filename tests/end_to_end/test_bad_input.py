@@ -9,7 +9,7 @@ import pytest
 
 from rollwright.cli.main import run_command
 from rollwright.evidence import RunFolder, content_hash
-from rollwright.recipes.resolve import recipe_toml
+from rollwright.recipes.resolve import preset_names, recipe_toml
 from tests.end_to_end.children import start_command
 from tests.end_to_end.conftest import Finished
 from tests.end_to_end.small import RECIPE, SMALL, arguments, small
@@ -43,7 +43,7 @@ def test_a_wrong_key_is_refused_with_the_nearest_right_one(say: Say, tmp_path: P
 def test_a_missing_recipe_is_refused_with_what_there_is(say: Say) -> None:
     assert say("train", "nothing/here.toml") == (
         2,
-        f"no file nothing/here.toml; give a .toml file that exists, or one of {RECIPE}, smollm2-arithmetic.",
+        f"no file nothing/here.toml; give a .toml file that exists, or one of {', '.join(preset_names())}.",
     )
     code, sentence = say("train", "arithmetic-tol")
     assert code == 2

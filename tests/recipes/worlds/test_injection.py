@@ -177,7 +177,7 @@ def test_a_file_that_holds_no_library_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [({"role": "judge"}, "agent, attacker"), ({"styles": "odd"}, "there are plain"),
+    [({"role": "judge"}, "'agent' or 'attacker'"), ({"styles": "odd"}, "there are plain"),
      ({"defenses": "moat"}, "there are delimiters"), ({"role": "attacker", "targets": "nobody"}, "there are trusting")],
 )  # fmt: skip
 def test_what_there_is_not_is_refused_by_name(arguments, said):
