@@ -236,7 +236,7 @@ def _outcome(call: Call, end: str) -> Outcome:
 
 
 def _is_over(session: Session) -> bool:
-    """Whether it has ended; it is taken in then. One that was killed is awake until it has, one that lives is stopped."""
+    """Whether it has ended; it is taken in then. One that was killed is awake until then, one that lives is stopped."""
     deadline = time.monotonic() + END_S
     try:
         while True:
