@@ -35,7 +35,7 @@ _NO_LEDGER = (
     "belongs to the ledger of a data set, kept where tasks are curated; a run pins the source by revision and digest"
 )
 _NO_JUDGE = (
-    "no learned judge grades here; its model revision and prompt digest have their manifest fields when one does"
+    "a judge's model, prompt and decoding are part of its verifier revision; they have no field of their own yet"
 )
 
 SURVEY_FIELDS: dict[str, dict[str, Place | NotApplicable]] = {
