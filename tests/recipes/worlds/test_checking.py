@@ -62,6 +62,15 @@ def test_a_world_that_keeps_the_contract_passes_every_check(tmp_path):
     assert set(found) == set(CHECKS) - {"replay"}
 
 
+def test_processes_that_were_there_before_are_not_held_against_a_world(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as other:
+        try:
+            closing = outcomes_of(world, scratch=tmp_path)["closing"]
+            assert closing.status == "passed", closing.sentence
+        finally:
+            other.kill()
+
+
 # -------------------------------------------------------------------------------------------- missing and wrong parts
 
 

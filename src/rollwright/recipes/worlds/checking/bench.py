@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from rollwright.environments import DemonstratedTurn
+from rollwright.recipes.worlds.checking.footprint import descendants
 from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, CheckOrder
 from rollwright.recipes.worlds.checking.playing import Script, Transcript, turns_of
 from rollwright.recipes.worlds.checking.schemas import ToolFace, plausible
@@ -41,6 +42,8 @@ class Bench:
     """What it found."""
     folder: str = field(default_factory=os.getcwd)
     """The working folder, before anything of the world ran."""
+    others: frozenset[int] = field(default_factory=lambda: descendants(os.getpid()))
+    """Processes that were there before anything of the world ran."""
     world: World | None = None
     composition: Composition | None = None
     tasks: tuple[Task, ...] = ()

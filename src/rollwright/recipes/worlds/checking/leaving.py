@@ -110,7 +110,7 @@ async def closes(bench: Bench) -> str:
     except Exception as error:
         raise CheckFailedError(f"closing the world raised {shown(describe(error))}") from error
     deadline = time.monotonic() + bench.stage.limit_s / 2
-    while left := descendants(os.getpid()):
+    while left := descendants(os.getpid()) - bench.others:
         if time.monotonic() > deadline:
             raise CheckFailedError(
                 f"{len(left)} processes live on after the world was closed; its `close` ends what it started"
