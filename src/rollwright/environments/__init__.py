@@ -12,6 +12,7 @@ from rollwright.environments.attack_strategies import (
     read_library,
 )
 from rollwright.environments.calculator import calculator, calculator_tool
+from rollwright.environments.call_rules import ACTOR, CallRecord, ToolLimits
 from rollwright.environments.clinic import ClinicScenario
 from rollwright.environments.closed_forms import BanditGame, ChainGame, bandit_gradient, chain_gradient
 from rollwright.environments.code_blocks import CodeBlocks
@@ -73,15 +74,7 @@ from rollwright.environments.text_games import (
     TextGame,
     TextGameEnvironment,
 )
-from rollwright.environments.tool_environment import (
-    ACTOR,
-    ArtifactFn,
-    CallRecord,
-    ToolEnvironment,
-    ToolLimits,
-    call_log,
-    no_artifacts,
-)
+from rollwright.environments.tool_environment import ArtifactFn, ToolEnvironment, call_log, no_artifacts
 from rollwright.environments.tools import Tool, clean_text, cut_text, tool_of
 from rollwright.environments.training_desk import TrainingDesk
 from rollwright.environments.web_site import WebSiteGame

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
+from rollwright.environments.call_rules import ToolLimits
 from rollwright.environments.code_blocks import CodeBlocks
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
 from rollwright.environments.errors import EnvironmentSetupError
 from rollwright.environments.sandbox_tools import ToolAnswer, sandbox_tool, told_program
 from rollwright.environments.sandboxed import SandboxEnvironment
-from rollwright.environments.tool_environment import ToolLimits
 from rollwright.record import Task, ToolRequest, canonical_json, seed_of
 from rollwright.sandboxes import Sandbox, Sandboxes
 from rollwright.tasks import payload_of

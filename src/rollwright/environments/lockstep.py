@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from rollwright.environments.call_rules import ACTOR
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn, DemonstratingEnvironment
 from rollwright.environments.errors import EnvironmentSetupError
-from rollwright.environments.tool_environment import ACTOR
 from rollwright.record import (
     Action,
     Environment,

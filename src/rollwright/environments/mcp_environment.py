@@ -9,10 +9,10 @@ from typing import Literal, cast
 
 from jsonschema import Draft202012Validator, ValidationError, validate
 
+from rollwright.environments.call_rules import ACTOR, ToolLimits, complaint
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
 from rollwright.environments.errors import EnvironmentSetupError, ToolError
 from rollwright.environments.mcp_tools import McpConnection, McpConnections, McpServer, McpTool
-from rollwright.environments.tool_environment import ACTOR, ToolLimits
 from rollwright.environments.tools import clean_text, cut_text
 from rollwright.record import (
     Action,
@@ -204,8 +204,7 @@ class McpEpisode:
         if self._has_ended:
             raise EnvironmentBrokenError("a turn was taken after the episode had ended")
         if action.parse_error is not None:
-            complaint = cut_text(clean_text(f"error: {action.parse_error}"), self._limits.result_characters)
-            return self._open_turn((Message(role="user", text=complaint),))
+            return self._open_turn((complaint(action.parse_error, self._limits),))
         if action.calls:
             return self._open_turn(())
         self._has_ended = True

@@ -6,11 +6,11 @@ Tools run as programs inside the sandbox, files included: whatever a path leads 
 import json
 from collections.abc import Mapping
 
+from rollwright.environments.call_rules import ToolLimits
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
 from rollwright.environments.git_folder import git_folder
 from rollwright.environments.sandbox_tools import ToolAnswer, sandbox_tool, told_program, told_shell
 from rollwright.environments.sandboxed import Furnishing, SandboxEnvironment
-from rollwright.environments.tool_environment import ToolLimits
 from rollwright.record import Task, ToolRequest, canonical_json
 from rollwright.sandboxes import Sandbox, Sandboxes
 from rollwright.tasks import repository_of

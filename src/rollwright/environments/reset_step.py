@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol, cast
 
+from rollwright.environments.call_rules import ACTOR
 from rollwright.environments.errors import EnvironmentSetupError
 from rollwright.environments.text_games import FINAL_STATE
-from rollwright.environments.tool_environment import ACTOR
 from rollwright.environments.tools import clean_text, cut_text
 from rollwright.record import (
     Action,

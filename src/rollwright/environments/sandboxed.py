@@ -12,16 +12,25 @@ holds the calls, and the episode that is opened from it runs them again.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import cast
 
+from rollwright.environments.call_rules import (
+    ACTOR,
+    CallRecord,
+    CallState,
+    Refusal,
+    ToolLimits,
+    complaint,
+    opening_messages,
+    read_call,
+    restored_state,
+)
 from rollwright.environments.code_blocks import CodeBlocks
-from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
+from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn, demonstrated
 from rollwright.environments.errors import EnvironmentSetupError
 from rollwright.environments.sandbox_tools import SandboxTool, ToolAnswer
-from rollwright.environments.schemas import ArgumentError, read_arguments
-from rollwright.environments.tool_environment import ACTOR, CallRecord, ToolLimits
+from rollwright.environments.schemas import read_arguments
 from rollwright.environments.tools import clean_text, cut_text
 from rollwright.record import (
     Action,
@@ -36,7 +45,7 @@ from rollwright.record import (
     digest,
 )
 from rollwright.sandboxes import Sandbox, SandboxError, Sandboxes
-from rollwright.tasks import TaskError, payload_of, read_json
+from rollwright.tasks import TaskError
 
 __all__ = ["CollectFn", "Furnishing", "LayFn", "SandboxEnvironment"]
 
@@ -64,29 +73,6 @@ class Furnishing:
     """Of both functions."""
     lay: LayFn = _nothing_laid
     collect: CollectFn = _nothing_collected
-
-
-@dataclass(slots=True, eq=False)
-class _State:
-    """All that an episode remembers; what its sandbox holds follows from it."""
-
-    task_id: str
-    seed: int
-    turns: int = 0
-    has_ended: bool = False
-    calls: list[CallRecord] = field(default_factory=list[CallRecord])
-
-    def text(self) -> str:
-        calls = [[c.tool, c.arguments, c.status, c.result_sha256] for c in self.calls]
-        return canonical_json(
-            {
-                "task_id": self.task_id,
-                "seed": self.seed,
-                "turns": self.turns,
-                "has_ended": self.has_ended,
-                "calls": calls,
-            }
-        )
 
 
 class SandboxEnvironment:
@@ -174,11 +160,7 @@ class SandboxEnvironment:
         Raises:
             EnvironmentSetupError: where this environment was given nothing to demonstrate with.
         """
-        if self._demonstrate is None:
-            raise EnvironmentSetupError(
-                f"environment {self._name} has no demonstrations; leave the supervised stage out, or give it some"
-            )
-        return self._demonstrate(task, seed)
+        return demonstrated(self._name, self._demonstrate, task, seed)
 
     def open(
         self, task: Task, *, seed: int, snapshot: bytes | None = None
@@ -188,7 +170,7 @@ class SandboxEnvironment:
 
     @asynccontextmanager
     async def _opened(self, task: Task, seed: int, snapshot: bytes | None) -> AsyncGenerator["SandboxEpisode"]:
-        state = _State(task_id=task.task_id, seed=seed) if snapshot is None else _restored(snapshot, task, seed)
+        state = CallState(task_id=task.task_id, seed=seed) if snapshot is None else restored_state(snapshot, task, seed)
         async with AsyncExitStack() as stack:
             room = _Room(stack=stack, sandboxes=self._sandboxes, lay=self._furnishing.lay, task=task)
             yield SandboxEpisode(
@@ -198,7 +180,7 @@ class SandboxEnvironment:
                     limits=self._limits,
                     collect=self._furnishing.collect,
                     blocks=self._blocks,
-                    opening=_opening(task, self._system_prompt),
+                    opening=opening_messages(task, self._system_prompt),
                 ),
                 room=room,
                 state=state,
@@ -239,7 +221,7 @@ class _Room:
 class SandboxEpisode:
     """One episode; see `record.Episode`."""
 
-    def __init__(self, *, face: _Face, room: _Room, state: _State) -> None:
+    def __init__(self, *, face: _Face, room: _Room, state: CallState) -> None:
         self._face = face
         self._room = room
         self._state = state
@@ -260,8 +242,8 @@ class SandboxEpisode:
         Raises:
             EnvironmentBrokenError: where the sandbox or the tool itself failed.
         """
-        answer = await self._called(request.tool, request.arguments)
-        return ToolResult(call_id=request.call_id, status=answer[0], text=answer[1])
+        status, text = await self._called(request)
+        return ToolResult(call_id=request.call_id, status=status, text=text)
 
     async def step(self, action: Action) -> StepResult:
         """Take a finished turn: calls, code blocks and malformed calls open the next one, anything else is the end."""
@@ -269,8 +251,7 @@ class SandboxEpisode:
             raise EnvironmentBrokenError("a turn was taken after the episode had ended")
         self._state.turns += 1
         if action.parse_error is not None:
-            complaint = cut_text(clean_text(f"error: {action.parse_error}"), self._face.limits.result_characters)
-            return self._open_turn((Message(role="user", text=complaint),))
+            return self._open_turn((complaint(action.parse_error, self._face.limits),))
         if action.calls:
             return self._open_turn(())
         blocks = self._face.blocks
@@ -278,7 +259,8 @@ class SandboxEpisode:
         if blocks is not None and code is not None:
             (name,) = self._face.tools
             parameter = self._face.tools[name].schema.required[0]
-            _, text = await self._called(name, canonical_json({parameter: code}))
+            block = ToolRequest(call_id="", tool=name, arguments=canonical_json({parameter: code}))
+            _, text = await self._called(block)
             return self._open_turn((Message(role="user", text=blocks.result(text)),))
         self._state.has_ended = True
         return StepResult(observations=())
@@ -301,40 +283,30 @@ class SandboxEpisode:
         state_hash = digest(self._state.text())
         return StepResult(observations=(Observation(actor=ACTOR, messages=messages, state_hash=state_hash),))
 
-    async def _called(self, tool: str, arguments: str) -> tuple[str, str]:
+    async def _called(self, request: ToolRequest) -> tuple[str, str]:
         """Status and shown text; the call takes its place in the state when it is asked."""
         place = len(self._state.calls)
+        tool, arguments = request.tool, request.arguments
         self._state.calls.append(CallRecord(tool=tool, arguments=arguments, status="open", result_sha256=""))
         async with self._one_by_one:
-            answer = await self._answer(tool, arguments, place)
+            answer = await self._answer(request, place)
         shown = self._shown(answer.text)
         self._state.calls[place] = CallRecord(
             tool=tool, arguments=arguments, status=answer.status, result_sha256=digest(shown)
         )
         return answer.status, shown
 
-    async def _answer(self, name: str, arguments: str, place: int) -> "_Answer":
-        limits = self._face.limits
-        if place >= limits.calls:
-            return _Answer(status="limit", text=f"error: no calls left, {limits.calls} are allowed")
-        tool = self._face.tools.get(name)
-        if tool is None:
-            known = ", ".join(self._face.tools) or "none"
-            return _Answer(status="invalid_call", text=f"error: unknown tool {name[:40]!r}; available: {known}")
-        if len(arguments) > limits.argument_characters:
-            return _Answer(
-                status="invalid_call",
-                text=f"error: {len(arguments)} characters of arguments, {limits.argument_characters} are allowed",
-            )
+    async def _answer(self, request: ToolRequest, place: int) -> ToolAnswer | Refusal:
+        tools = self._face.tools
+        read = read_call(
+            request, place, limits=self._face.limits, schemas={name: tool.schema for name, tool in tools.items()}
+        )
+        if isinstance(read, Refusal):
+            return read
         try:
-            read_arguments(tool.schema, arguments)
-        except ArgumentError as error:
-            return _Answer(status="invalid_call", text=f"error: {error}")
-        try:
-            said = await self._run(await self._entered(), tool, arguments)
+            return await self._run(await self._entered(), tools[request.tool], request.arguments)
         except SandboxError as error:
             raise EnvironmentBrokenError(f"the sandbox failed: {error}") from error
-        return _Answer(status=said.status, text=said.text)
 
     async def _entered(self) -> Sandbox:
         """The sandbox, with the calls of a snapshot run again in it."""
@@ -370,41 +342,5 @@ class SandboxEpisode:
         return cut_text(clean_text(text), self._face.limits.result_characters)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """A tool's answer, or why none ran."""
-
-    status: str
-    text: str
-
-
 def _was_run(call: CallRecord) -> bool:
     return call.status in ("ok", "tool_error", "timeout")
-
-
-def _opening(task: Task, system_prompt: str) -> tuple[Message, ...]:
-    try:
-        asked = payload_of(task).messages
-    except TaskError as error:
-        raise EnvironmentBrokenError(str(error)) from error
-    return (Message(role="system", text=system_prompt), *asked) if system_prompt else asked
-
-
-def _restored(snapshot: bytes, task: Task, seed: int) -> _State:
-    """Read a state again.
-
-    Raises:
-        EnvironmentBrokenError: where it is no state of this task and seed.
-    """
-    try:
-        loaded = cast("Mapping[str, object]", read_json(snapshot.decode()))
-        if loaded["task_id"] != task.task_id or loaded["seed"] != seed:
-            raise ValueError(f"it is of task {loaded['task_id']} and seed {loaded['seed']}")
-        calls = [
-            CallRecord(tool=tool, arguments=arguments, status=status, result_sha256=sha256)
-            for tool, arguments, status, sha256 in cast("Sequence[tuple[str, str, str, str]]", loaded["calls"])
-        ]
-        turns, has_ended = cast("int", loaded["turns"]), cast("bool", loaded["has_ended"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise EnvironmentBrokenError(f"the snapshot does not fit task {task.task_id}: {error}") from error
-    return _State(task_id=task.task_id, seed=seed, turns=turns, has_ended=has_ended, calls=calls)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol, cast
 
-from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
-from rollwright.environments.errors import EnvironmentSetupError, ToolError
-from rollwright.environments.schemas import ArgumentError, Arguments, FunctionSchema, read_arguments
-from rollwright.environments.tool_environment import ACTOR, ToolLimits
+from rollwright.environments.call_rules import ACTOR, Refusal, ToolLimits, complaint, read_call
+from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn, demonstrated
+from rollwright.environments.errors import ToolError
+from rollwright.environments.schemas import ArgumentError, Arguments, FunctionSchema
 from rollwright.environments.tools import clean_text, cut_text
 from rollwright.record import (
     Action,
@@ -176,11 +176,7 @@ class StatefulEnvironment:
         Raises:
             EnvironmentSetupError: where it was given nothing to demonstrate with.
         """
-        if self._demonstrate is None:
-            raise EnvironmentSetupError(
-                f"environment {self.name} has no demonstrations; leave the supervised stage out, or give it some"
-            )
-        return self._demonstrate(task, seed)
+        return demonstrated(self.name, self._demonstrate, task, seed)
 
     def open(
         self, task: Task, *, seed: int, snapshot: bytes | None = None
@@ -270,8 +266,7 @@ class StatefulEpisode:
             raise EnvironmentBrokenError("a turn was taken after the episode had ended")
         self._progress.turns += 1
         if action.parse_error is not None:
-            complaint = cut_text(clean_text(f"error: {action.parse_error}"), self._limits.result_characters)
-            return self._open_turn((Message(role="user", text=complaint),))
+            return self._open_turn((complaint(action.parse_error, self._limits),))
         if action.calls:
             return self._open_turn(())
         answer = self._state.reply(action.text)
@@ -294,17 +289,11 @@ class StatefulEpisode:
 
     def _answer(self, request: ToolRequest) -> tuple[str, str]:
         """Status and text."""
-        if self._progress.calls > self._limits.calls:
-            return "limit", f"error: no calls left, {self._limits.calls} are allowed"
-        schema = self._parameters.get(request.tool)
-        if schema is None:
-            known = ", ".join(self._parameters) or "none"
-            return "invalid_call", f"error: unknown tool {request.tool[:40]!r}; available: {known}"
-        if len(request.arguments) > self._limits.argument_characters:
-            allowed = self._limits.argument_characters
-            return "invalid_call", f"error: {len(request.arguments)} characters of arguments, {allowed} are allowed"
+        read = read_call(request, self._progress.calls - 1, limits=self._limits, schemas=self._parameters)
+        if isinstance(read, Refusal):
+            return read.status, read.text
         try:
-            return "ok", self._state.call(request.tool, _storable(read_arguments(schema, request.arguments)))
+            return "ok", self._state.call(request.tool, _storable(read))
         except ArgumentError as error:
             return "invalid_call", f"error: {error}"
         except ToolError as error:

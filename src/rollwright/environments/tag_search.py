@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import cast
 
+from rollwright.environments.call_rules import ACTOR
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
 from rollwright.environments.errors import EnvironmentSetupError
 from rollwright.environments.passages import PassageIndex, passages_text
-from rollwright.environments.tool_environment import ACTOR
 from rollwright.environments.tools import clean_text, cut_text
 from rollwright.record import (
     Action,

@@ -1,10 +1,10 @@
 """Jobs for a shell: files lie there at the beginning, one tool runs commands, the files at the end are what counts."""
 
+from rollwright.environments.call_rules import ToolLimits
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
 from rollwright.environments.repository import called, collect_tree, shell
 from rollwright.environments.sandbox_tools import sandbox_tool
 from rollwright.environments.sandboxed import Furnishing, SandboxEnvironment
-from rollwright.environments.tool_environment import ToolLimits
 from rollwright.record import Task
 from rollwright.sandboxes import Sandbox, Sandboxes
 from rollwright.tasks import shell_job_of

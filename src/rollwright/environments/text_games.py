@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, Protocol, cast
 
-from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
+from rollwright.environments.call_rules import ACTOR
+from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn, demonstrated
 from rollwright.environments.errors import EnvironmentSetupError
-from rollwright.environments.tool_environment import ACTOR
 from rollwright.record import (
     Action,
     EnvironmentBrokenError,
@@ -150,11 +150,7 @@ class TextGameEnvironment:
         Raises:
             EnvironmentSetupError: where this environment was given nothing to demonstrate with.
         """
-        if self._demonstrate is None:
-            raise EnvironmentSetupError(
-                f"environment {self.name} has no demonstrations; leave the supervised stage out, or give it some"
-            )
-        return self._demonstrate(task, seed)
+        return demonstrated(self.name, self._demonstrate, task, seed)
 
     def open(
         self, task: Task, *, seed: int, snapshot: bytes | None = None

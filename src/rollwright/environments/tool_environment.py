@@ -4,14 +4,24 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import cast
 
-from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
+from rollwright.environments.call_rules import (
+    ACTOR,
+    CallRecord,
+    CallState,
+    Refusal,
+    ToolLimits,
+    complaint,
+    opening_messages,
+    read_call,
+    restored_state,
+)
+from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn, demonstrated
 from rollwright.environments.errors import EnvironmentSetupError, ToolError
-from rollwright.environments.schemas import ArgumentError, Arguments, read_arguments
+from rollwright.environments.schemas import Arguments
 from rollwright.environments.tool_threads import ToolThreads
 from rollwright.environments.tools import Tool, clean_text, cut_text
 from rollwright.record import (
@@ -26,44 +36,11 @@ from rollwright.record import (
     canonical_json,
     digest,
 )
-from rollwright.tasks import TaskError, payload_of, read_json
 
 __all__ = ["ACTOR", "ArtifactFn", "CallRecord", "ToolEnvironment", "ToolLimits", "call_log", "no_artifacts"]
 
-ACTOR = "agent"
 _BEHAVIOR = 1
 """Of this module's own rules; part of the revision."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolLimits:
-    """What one episode may ask of its tools."""
-
-    calls: int = 8
-    """Requests in all, malformed arguments included; later ones are answered with status `limit`."""
-    result_characters: int = 400
-    """Longer results are cut, with a mark."""
-    argument_characters: int = 2000
-    call_timeout_s: float = 10.0
-    """Of one call; a tool that is declared quick bounds itself."""
-
-    def __post_init__(self) -> None:
-        """Refuse limits that let nothing through."""
-        if self.calls < 0 or self.result_characters < 16 or self.argument_characters < 2 or self.call_timeout_s <= 0:
-            raise EnvironmentSetupError(
-                f"{self}: calls must be at least 0, result_characters at least 16, argument_characters at least 2, "
-                "call_timeout_s above 0"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecord:
-    """What became of one request."""
-
-    tool: str
-    arguments: str
-    status: str
-    result_sha256: str
 
 
 ArtifactFn = Callable[[Sequence[CallRecord]], Mapping[str, bytes]]
@@ -78,30 +55,6 @@ def call_log(calls: Sequence[CallRecord]) -> Mapping[str, bytes]:
     """Leave `tool_calls.json`, a list of {tool, arguments, status}, for verifiers that judge the calls themselves."""
     rows = [{"tool": c.tool, "arguments": c.arguments, "status": c.status} for c in calls]
     return {"tool_calls.json": canonical_json(rows).encode()}
-
-
-@dataclass(slots=True, eq=False)
-class _State:
-    """All that an episode remembers."""
-
-    task_id: str
-    seed: int
-    turns: int = 0
-    has_ended: bool = False
-    calls: list[CallRecord] = field(default_factory=list[CallRecord])
-
-    def text(self) -> str:
-        """Canonical JSON of the state."""
-        calls = [[c.tool, c.arguments, c.status, c.result_sha256] for c in self.calls]
-        return canonical_json(
-            {
-                "task_id": self.task_id,
-                "seed": self.seed,
-                "turns": self.turns,
-                "has_ended": self.has_ended,
-                "calls": calls,
-            }
-        )
 
 
 class ToolEnvironment:
@@ -184,11 +137,7 @@ class ToolEnvironment:
         Raises:
             EnvironmentSetupError: where this environment was given nothing to demonstrate with.
         """
-        if self._demonstrate is None:
-            raise EnvironmentSetupError(
-                f"environment {self._name} has no demonstrations; leave the supervised stage out, or give it some"
-            )
-        return self._demonstrate(task, seed)
+        return demonstrated(self._name, self._demonstrate, task, seed)
 
     def open(
         self, task: Task, *, seed: int, snapshot: bytes | None = None
@@ -198,12 +147,12 @@ class ToolEnvironment:
 
     @asynccontextmanager
     async def _opened(self, task: Task, seed: int, snapshot: bytes | None) -> AsyncGenerator["ToolEpisode"]:
-        state = _State(task_id=task.task_id, seed=seed) if snapshot is None else _restored(snapshot, task, seed)
+        state = CallState(task_id=task.task_id, seed=seed) if snapshot is None else restored_state(snapshot, task, seed)
         yield ToolEpisode(
             tools=self._tools,
             schemas=self._schemas,
             limits=self._limits,
-            opening=_opening(task, self._system_prompt),
+            opening=opening_messages(task, self._system_prompt),
             artifacts=self._artifacts,
             threads=self._threads,
             state=state,
@@ -222,7 +171,7 @@ class ToolEpisode:
         opening: tuple[Message, ...],
         artifacts: ArtifactFn,
         threads: ToolThreads,
-        state: _State,
+        state: CallState,
     ) -> None:
         self._tools = tools
         self._schemas = schemas
@@ -231,6 +180,7 @@ class ToolEpisode:
         self._artifacts = artifacts
         self._threads = threads
         self._state = state
+        self._parameters = {name: tool.schema for name, tool in tools.items()}
 
     @property
     def tools(self) -> Mapping[str, str]:
@@ -264,8 +214,7 @@ class ToolEpisode:
             raise EnvironmentBrokenError("a turn was taken after the episode had ended")
         self._state.turns += 1
         if action.parse_error is not None:
-            complaint = cut_text(clean_text(f"error: {action.parse_error}"), self._limits.result_characters)
-            return self._open_turn((Message(role="user", text=complaint),))
+            return self._open_turn((complaint(action.parse_error, self._limits),))
         if action.calls:
             return self._open_turn(())
         self._state.has_ended = True
@@ -285,20 +234,10 @@ class ToolEpisode:
 
     async def _answer(self, request: ToolRequest, place: int) -> tuple[str, str]:
         """Status and text."""
-        if place >= self._limits.calls:
-            return "limit", f"error: no calls left, {self._limits.calls} are allowed"
-        tool = self._tools.get(request.tool)
-        if tool is None:
-            known = ", ".join(self._tools) or "none"
-            return "invalid_call", f"error: unknown tool {request.tool[:40]!r}; available: {known}"
-        if len(request.arguments) > self._limits.argument_characters:
-            allowed = self._limits.argument_characters
-            return "invalid_call", f"error: {len(request.arguments)} characters of arguments, {allowed} are allowed"
-        try:
-            arguments = read_arguments(tool.schema, request.arguments)
-        except ArgumentError as error:
-            return "invalid_call", f"error: {error}"
-        return await self._run(tool, arguments)
+        arguments = read_call(request, place, limits=self._limits, schemas=self._parameters)
+        if isinstance(arguments, Refusal):
+            return arguments.status, arguments.text
+        return await self._run(self._tools[request.tool], arguments)
 
     async def _run(self, tool: Tool, arguments: Arguments) -> tuple[str, str]:
         try:
@@ -320,35 +259,3 @@ class ToolEpisode:
             else:
                 given = await self._threads.run(partial(tool.function, **arguments), tool.name)
             return cast("object", await given) if inspect.isawaitable(given) else given
-
-
-def _opening(task: Task, system_prompt: str) -> tuple[Message, ...]:
-    try:
-        asked = payload_of(task).messages
-    except TaskError as error:
-        raise EnvironmentBrokenError(str(error)) from error
-    if not system_prompt:
-        return asked
-    if asked[0].role == "system":
-        return (Message(role="system", text=f"{system_prompt}\n\n{asked[0].text}"), *asked[1:])
-    return (Message(role="system", text=system_prompt), *asked)
-
-
-def _restored(snapshot: bytes, task: Task, seed: int) -> _State:
-    """Read a state again.
-
-    Raises:
-        EnvironmentBrokenError: where it is no state of this task and seed.
-    """
-    try:
-        loaded = cast("Mapping[str, object]", read_json(snapshot.decode()))
-        if loaded["task_id"] != task.task_id or loaded["seed"] != seed:
-            raise ValueError(f"it is of task {loaded['task_id']} and seed {loaded['seed']}")
-        calls = [
-            CallRecord(tool=tool, arguments=arguments, status=status, result_sha256=sha256)
-            for tool, arguments, status, sha256 in cast("Sequence[tuple[str, str, str, str]]", loaded["calls"])
-        ]
-        turns, has_ended = cast("int", loaded["turns"]), cast("bool", loaded["has_ended"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise EnvironmentBrokenError(f"the snapshot does not fit task {task.task_id}: {error}") from error
-    return _State(task_id=task.task_id, seed=seed, turns=turns, has_ended=has_ended, calls=calls)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NoReturn, Protocol
 
-from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
+from rollwright.environments.call_rules import ACTOR
+from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn, demonstrated
 from rollwright.environments.errors import EnvironmentSetupError
-from rollwright.environments.tool_environment import ACTOR
 from rollwright.environments.tools import clean_text, cut_text
 from rollwright.record import (
     Action,
@@ -159,11 +159,7 @@ class AdaptedEnvironment:
         Raises:
             EnvironmentSetupError: where there is nothing to demonstrate with.
         """
-        if self._demonstrate is None:
-            raise EnvironmentSetupError(
-                f"environment {self._name} has no demonstrations; leave the supervised stage out, or give it some"
-            )
-        return self._demonstrate(task, seed)
+        return demonstrated(self._name, self._demonstrate, task, seed)
 
     def open(
         self, task: Task, *, seed: int, snapshot: bytes | None = None
