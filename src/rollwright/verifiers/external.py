@@ -16,7 +16,16 @@ from rollwright.record import NamedValue, Submission, Verdict, canonical_json, d
 from rollwright.tasks import Json
 from rollwright.verifiers.answers import AnswerRule, final_text, read_answer
 from rollwright.verifiers.errors import GoldError, VerifierSetupError
-from rollwright.verifiers.grading import PROGRAM_TIMEOUT, UNPARSABLE, Grade, bad_gold, gold_payload, no_answer
+from rollwright.verifiers.grading import (
+    PROGRAM_TIMEOUT,
+    UNPARSABLE,
+    Grade,
+    bad_gold,
+    gold_payload,
+    graded_verdict,
+    no_answer,
+    ungraded_verdict,
+)
 
 __all__ = ["CallableChecker", "CheckReply", "CheckRequest", "Checker", "CheckerVerifier", "CommandChecker"]
 
@@ -153,24 +162,14 @@ class CheckerVerifier:
         except GoldError as error:
             return bad_gold(submission, self.name, self.revision, error)
         if isinstance(grade, CheckReply):
-            return Verdict(
-                trajectory_id=submission.trajectory_id,
-                verifier=self.name,
-                revision=self.revision,
-                scope="trajectory",
-                outcome="timeout" if grade.status == "timeout" else "infrastructure",
-                evidence=grade.detail[:2000],
+            return ungraded_verdict(
+                submission,
+                self.name,
+                self.revision,
+                "timeout" if grade.status == "timeout" else "infrastructure",
+                grade.detail[:2000],
             )
-        return Verdict(
-            trajectory_id=submission.trajectory_id,
-            verifier=self.name,
-            revision=self.revision,
-            scope="trajectory",
-            outcome=grade.value,
-            components=grade.components,
-            finding=grade.finding,
-            evidence=grade.evidence,
-        )
+        return graded_verdict(submission, self.name, self.revision, grade)
 
     def _request(self, submission: Submission) -> CheckRequest | Grade:
         payload = gold_payload(submission)

@@ -4,11 +4,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rollwright.record import NamedValue, Submission, Verdict
+from rollwright.record import GradingError, NamedValue, Submission, Verdict
 from rollwright.tasks import Payload, TaskError, payload_of
 from rollwright.verifiers.errors import GoldError
 
-__all__ = ["FunctionVerifier", "Grade", "GradeFn", "bad_gold", "gold_payload", "no_answer"]
+__all__ = [
+    "FunctionVerifier",
+    "Grade",
+    "GradeFn",
+    "bad_gold",
+    "gold_payload",
+    "graded_verdict",
+    "no_answer",
+    "ungraded_verdict",
+]
 
 NO_ANSWER = "no_answer"
 UNPARSABLE = "unparsable_answer"
@@ -49,27 +58,39 @@ class FunctionVerifier:
             grade = self.grade(submission)
         except GoldError as error:
             return bad_gold(submission, self.name, self.revision, error)
-        return Verdict(
-            trajectory_id=submission.trajectory_id,
-            verifier=self.name,
-            revision=self.revision,
-            scope="trajectory",
-            outcome=grade.value,
-            components=grade.components,
-            finding=grade.finding,
-            evidence=grade.evidence,
-        )
+        return graded_verdict(submission, self.name, self.revision, grade)
 
 
-def bad_gold(submission: Submission, name: str, revision: str, error: GoldError) -> Verdict:
-    """The verdict where the task's own answer is at fault."""
+def graded_verdict(submission: Submission, name: str, revision: str, grade: Grade) -> Verdict:
+    """The verdict with what the policy gets."""
     return Verdict(
         trajectory_id=submission.trajectory_id,
         verifier=name,
         revision=revision,
         scope="trajectory",
-        outcome="grader_error",
-        evidence=f"bad gold of task {submission.task.task_id}: {error}",
+        outcome=grade.value,
+        components=grade.components,
+        finding=grade.finding,
+        evidence=grade.evidence,
+    )
+
+
+def ungraded_verdict(submission: Submission, name: str, revision: str, cause: GradingError, evidence: str) -> Verdict:
+    """The verdict without a number: what kept the verifier from giving one was no doing of the policy."""
+    return Verdict(
+        trajectory_id=submission.trajectory_id,
+        verifier=name,
+        revision=revision,
+        scope="trajectory",
+        outcome=cause,
+        evidence=evidence,
+    )
+
+
+def bad_gold(submission: Submission, name: str, revision: str, error: GoldError) -> Verdict:
+    """The verdict where the task's own answer is at fault."""
+    return ungraded_verdict(
+        submission, name, revision, "grader_error", f"bad gold of task {submission.task.task_id}: {error}"
     )
 
 

@@ -10,7 +10,16 @@ from rollwright.record import GradingError, Submission, Verdict, digest
 from rollwright.tasks import Json, Payload, gym_version
 from rollwright.verifiers.answers import AnswerRule, final_text
 from rollwright.verifiers.errors import GoldError
-from rollwright.verifiers.grading import PROGRAM_TIMEOUT, UNPARSABLE, Grade, bad_gold, gold_payload, no_answer
+from rollwright.verifiers.grading import (
+    PROGRAM_TIMEOUT,
+    UNPARSABLE,
+    Grade,
+    bad_gold,
+    gold_payload,
+    graded_verdict,
+    no_answer,
+    ungraded_verdict,
+)
 from rollwright.verifiers.scorer_pool import ScorerLimits, ScorerPool, ScorerReply
 
 __all__ = ["GymVerifier", "gym_pool", "tagged_answer"]
@@ -63,21 +72,9 @@ class GymVerifier:
             return bad_gold(submission, self.name, self.revision, error)
         if isinstance(grade, ScorerReply):
             cause: GradingError = "timeout" if grade.status == "wall_limit" else "infrastructure"
-            return self._said(submission, cause, evidence=f"{grade.status}: {grade.value or ''}"[:400])
-        return self._said(submission, grade.value, finding=grade.finding, evidence=grade.evidence)
-
-    def _said(
-        self, submission: Submission, outcome: float | GradingError, *, evidence: str, finding: str | None = None
-    ) -> Verdict:
-        return Verdict(
-            trajectory_id=submission.trajectory_id,
-            verifier=self.name,
-            revision=self.revision,
-            scope="trajectory",
-            outcome=outcome,
-            finding=finding,
-            evidence=evidence,
-        )
+            evidence = f"{grade.status}: {grade.value or ''}"[:400]
+            return ungraded_verdict(submission, self.name, self.revision, cause, evidence)
+        return graded_verdict(submission, self.name, self.revision, grade)
 
     async def _grade(self, submission: Submission) -> Grade | ScorerReply:
         payload = gold_payload(submission)

@@ -21,7 +21,9 @@ from rollwright.verifiers.grading import (
     Grade,
     bad_gold,
     gold_payload,
+    graded_verdict,
     no_answer,
+    ungraded_verdict,
 )
 from rollwright.verifiers.math_forms import (
     MATH_FORMS_REVISION,
@@ -101,23 +103,14 @@ class MathVerifier:
         except GoldError as error:
             return bad_gold(submission, self.name, revision, error)
         if isinstance(grade, str):
-            return Verdict(
-                trajectory_id=submission.trajectory_id,
-                verifier=self.name,
-                revision=revision,
-                scope="trajectory",
-                outcome="timeout" if grade == "wall_limit" else "infrastructure",
-                evidence=f"math-verify: {grade}",
+            return ungraded_verdict(
+                submission,
+                self.name,
+                revision,
+                "timeout" if grade == "wall_limit" else "infrastructure",
+                f"math-verify: {grade}",
             )
-        return Verdict(
-            trajectory_id=submission.trajectory_id,
-            verifier=self.name,
-            revision=revision,
-            scope="trajectory",
-            outcome=grade.value,
-            finding=grade.finding,
-            evidence=grade.evidence,
-        )
+        return graded_verdict(submission, self.name, revision, grade)
 
     async def _grade(self, submission: Submission) -> Grade | MathStatus:
         payload = gold_payload(submission)

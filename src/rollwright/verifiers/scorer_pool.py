@@ -3,28 +3,21 @@
 A scorer of another package may hang, grow, or take the text of an answer for a program. Here each request runs in a
 process with limits of CPU time and memory that the kernel enforces, with a limit of wall clock on top.
 
-    submit (any thread, any loop) ──► executor thread ──line──► worker process ──line──► ScorerReply
-                                            └── deadline passed or worker dead: kill, a new one next time
-
 The process is no wall: it runs as this user. What the policy wrote may be read there, and never run.
 """
 
 import json
-import os
-import selectors
 import signal
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
 
 from rollwright.tasks import Json
 from rollwright.verifiers.errors import VerifierSetupError
+from rollwright.verifiers.killable import LineProcess, ProcessThreads
 
 __all__ = ["ScorerLimits", "ScorerPool", "ScorerStatus", "ScorerReply"]
 
@@ -78,64 +71,6 @@ class _Start:
         return (json.dumps(first) + "\n").encode()
 
 
-class _Worker:
-    """One process, used by one thread."""
-
-    def __init__(self, start: _Start) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", str(_WORKER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0"},  # Sets in one order, so that draws repeat.
-            start_new_session=True,
-        )
-        self.beginning = self._exchange(start.line(), start.limits.start_s)
-
-    def ask(self, request: Json, *, cpu_s: float, wall_s: float) -> Mapping[str, Json] | None:
-        """The worker's reply; None where it gave none in time."""
-        return self._exchange((json.dumps({"cpu_s": cpu_s, "request": request}) + "\n").encode(), wall_s)
-
-    def ended_by(self, *, grace_s: float = 1.0) -> int | None:
-        """The exit status, None where it still runs."""
-        try:
-            return self._process.wait(grace_s)
-        except subprocess.TimeoutExpired:
-            return None
-
-    def kill(self) -> None:
-        """End and reap it."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except OSError:
-                    continue
-
-    def _exchange(self, line: bytes, wall_s: float) -> Mapping[str, Json] | None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-        except (OSError, ValueError):
-            return None
-        received = bytearray()
-        deadline = time.monotonic() + wall_s
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while not received.endswith(b"\n") and len(received) < _MAX_REPLY_BYTES:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    return None
-                part = os.read(self._process.stdout.fileno(), 2**16)
-                if not part:
-                    return None
-                received += part
-        return cast("Mapping[str, Json]", json.loads(received))
-
-
 class ScorerPool:
     """Starts its processes at the first request and ends them in `close`; a context manager as well."""
 
@@ -150,11 +85,12 @@ class ScorerPool:
         """
         self._limits = limits or ScorerLimits()
         self._start = _Start(target=target, settings=settings, limits=self._limits)
-        self._lock = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
-        self._own = threading.local()
-        self._workers: set[_Worker] = set()
-        self._is_closed = False
+        self._threads = ProcessThreads(
+            self._started,
+            num_threads=self._limits.num_workers,
+            name="scorer",
+            closed="the pool of scorers was closed",
+        )
 
     @property
     def limits(self) -> ScorerLimits:
@@ -163,12 +99,7 @@ class ScorerPool:
 
     def submit(self, request: Json, *, cpu_s: float | None = None) -> "Future[ScorerReply]":
         """Run `call` in a thread of the pool, where its process is."""
-        with self._lock:
-            if self._is_closed:
-                raise VerifierSetupError("the pool of scorers was closed")
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(self._limits.num_workers, thread_name_prefix="scorer")
-            return self._executor.submit(self.call, request, cpu_s=cpu_s)
+        return self._threads.submit(self.call, request, cpu_s=cpu_s)
 
     def call(self, request: Json, *, cpu_s: float | None = None) -> ScorerReply:
         """Call in this thread's process. One that dies for another reason than its limits is tried once more.
@@ -186,16 +117,7 @@ class ScorerPool:
 
     def close(self) -> None:
         """End all processes; requests that still run end as `crashed`."""
-        with self._lock:
-            self._is_closed = True
-            executor, self._executor = self._executor, None
-            workers = tuple(self._workers)
-        for worker in workers:
-            worker.kill()
-        if executor is not None:
-            executor.shutdown(wait=True, cancel_futures=True)
-        for worker in tuple(self._workers):
-            self._drop(worker)
+        self._threads.close()
 
     def __enter__(self) -> "ScorerPool":
         return self
@@ -204,39 +126,31 @@ class ScorerPool:
         self.close()
 
     def _attempt(self, request: Json, cpu_s: float | None) -> ScorerReply:
-        worker = self._worker()
-        if isinstance(worker, ScorerReply):
-            return worker
+        process = self._threads.mine()
+        if process is None:
+            return ScorerReply(status="not_started", value="the pool was closed")
+        beginning = process.beginning
+        if beginning is None or beginning["status"] != "ready":
+            self._threads.drop(process)
+            said = "no word from the process" if beginning is None else str(beginning["value"])
+            return ScorerReply(status="not_started", value=said)
         limits = self._limits
         wall_s = limits.wall_s if cpu_s is None else limits.wall_s * max(1.0, cpu_s / limits.cpu_s)
-        given = worker.ask(request, cpu_s=cpu_s or limits.cpu_s, wall_s=wall_s)
+        asked = {"cpu_s": cpu_s or limits.cpu_s, "request": request}
+        given = process.exchange((json.dumps(asked) + "\n").encode(), wall_s)
         if given is not None:
             return ScorerReply(status=cast("ScorerStatus", given["status"]), value=given["value"])
-        status = worker.ended_by()
-        self._drop(worker)
+        status = process.ended_by()
+        self._threads.drop(process)
         if status == -signal.SIGPROF:
             return ScorerReply(status="cpu_limit")
         return ScorerReply(status="wall_limit" if status is None else "crashed")
 
-    def _worker(self) -> "_Worker | ScorerReply":
-        worker: _Worker | None = self._own.__dict__.get("worker")
-        if worker is not None:
-            return worker
-        if self._is_closed:
-            return ScorerReply(status="not_started", value="the pool was closed")
-        worker = _Worker(self._start)
-        with self._lock:
-            self._workers.add(worker)
-        self._own.__dict__["worker"] = worker
-        beginning = worker.beginning
-        if beginning is None or beginning["status"] != "ready":
-            self._drop(worker)
-            said = "no word from the process" if beginning is None else str(beginning["value"])
-            return ScorerReply(status="not_started", value=said)
-        return worker
-
-    def _drop(self, worker: _Worker) -> None:
-        worker.kill()
-        with self._lock:
-            self._workers.discard(worker)
-        self._own.__dict__.pop("worker", None)
+    def _started(self) -> LineProcess:
+        return LineProcess(
+            [sys.executable, "-P", str(_WORKER)],
+            environment={"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0"},  # Sets in one order, so that draws repeat.
+            first=self._start.line(),
+            start_s=self._limits.start_s,
+            max_bytes=_MAX_REPLY_BYTES,
+        )

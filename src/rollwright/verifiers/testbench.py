@@ -15,7 +15,16 @@ from rollwright.tasks import Json, Payload
 from rollwright.verifiers.answers import AnswerRule, final_text
 from rollwright.verifiers.code_text import final_code
 from rollwright.verifiers.errors import GoldError, VerifierSetupError
-from rollwright.verifiers.grading import PROGRAM_TIMEOUT, UNPARSABLE, Grade, bad_gold, gold_payload, no_answer
+from rollwright.verifiers.grading import (
+    PROGRAM_TIMEOUT,
+    UNPARSABLE,
+    Grade,
+    bad_gold,
+    gold_payload,
+    graded_verdict,
+    no_answer,
+    ungraded_verdict,
+)
 
 __all__ = [
     "DesignError",
@@ -142,24 +151,10 @@ class TestbenchVerifier:
         except GoldError as error:
             return bad_gold(submission, self.name, self.revision, error)
         except SimulatorError as error:
-            return Verdict(
-                trajectory_id=submission.trajectory_id,
-                verifier=self.name,
-                revision=self.revision,
-                scope="trajectory",
-                outcome="infrastructure",
-                evidence=f"the simulator failed: {error}",
+            return ungraded_verdict(
+                submission, self.name, self.revision, "infrastructure", f"the simulator failed: {error}"
             )
-        return Verdict(
-            trajectory_id=submission.trajectory_id,
-            verifier=self.name,
-            revision=self.revision,
-            scope="trajectory",
-            outcome=grade.value,
-            components=grade.components,
-            finding=grade.finding,
-            evidence=grade.evidence,
-        )
+        return graded_verdict(submission, self.name, self.revision, grade)
 
     async def _grade(self, submission: Submission) -> Grade:
         payload = gold_payload(submission)

@@ -23,7 +23,9 @@ from rollwright.verifiers.grading import (
     Grade,
     bad_gold,
     gold_payload,
+    graded_verdict,
     no_answer,
+    ungraded_verdict,
 )
 from rollwright.verifiers.program_output import PROGRAM_OUTPUT_REVISION
 from rollwright.verifiers.program_running import PROGRAMS_REVISION, TestOutcome, prepare_program, run_test
@@ -83,24 +85,10 @@ class UnitTestVerifier:
         except GoldError as error:
             return bad_gold(submission, self.name, self.revision, error)
         except SandboxError as error:
-            return Verdict(
-                trajectory_id=submission.trajectory_id,
-                verifier=self.name,
-                revision=self.revision,
-                scope="trajectory",
-                outcome="infrastructure",
-                evidence=f"the sandbox failed {_ATTEMPTS} times: {error}",
+            return ungraded_verdict(
+                submission, self.name, self.revision, "infrastructure", f"the sandbox failed {_ATTEMPTS} times: {error}"
             )
-        return Verdict(
-            trajectory_id=submission.trajectory_id,
-            verifier=self.name,
-            revision=self.revision,
-            scope="trajectory",
-            outcome=grade.value,
-            components=grade.components,
-            finding=grade.finding,
-            evidence=grade.evidence,
-        )
+        return graded_verdict(submission, self.name, self.revision, grade)
 
     async def _grade(self, submission: Submission) -> Grade:
         tests = read_program_tests(gold_payload(submission))
