@@ -124,6 +124,48 @@ def test_a_cell_that_calls_exit_ends_and_the_session_stays(walled: Sandboxes) ->
     within(walled, act)
 
 
+def test_a_cell_that_forges_its_end_loses_its_session_and_says_nothing_in_the_next(walled: Sandboxes) -> None:
+    forge = """
+import os, time
+for number in range(3, 20):
+    try:
+        os.set_blocking(number, False)
+        os.write(number, b"D" * 13)
+    except OSError:
+        pass
+time.sleep(0.2)
+print("late")
+"""
+
+    async def act(sandbox: Sandbox) -> None:
+        await sandbox.python("x = 1")
+        forged = await sandbox.python(forge)
+        assert (forged.status, "session" in forged.stderr) == ("failed", True)
+        assert (await sandbox.python("print(2)")).stdout == "2\n"
+        assert "NameError" in (await sandbox.python("x")).stderr
+
+    within(walled, act)
+
+
+def test_a_session_that_is_late_to_take_in_its_dead_keeps_its_next_cell(walled: Sandboxes) -> None:
+    slow = """
+import os, time, subprocess
+child = subprocess.Popen(["true"])
+real = os.waitpid
+def waitpid(*given):
+    time.sleep(0.4)
+    return real(*given)
+os.waitpid = waitpid
+time.sleep(0.1)
+"""
+
+    async def act(sandbox: Sandbox) -> None:
+        assert (await sandbox.python(slow)).status == "ok"
+        assert (await sandbox.python("print('first'); time.sleep(0.5); print('last')")).stdout == "first\nlast\n"
+
+    within(walled, act)
+
+
 def test_modules_written_to_the_work_folder_can_be_imported(walled: Sandboxes) -> None:
     async def act(sandbox: Sandbox) -> None:
         await sandbox.write("mine.py", b"value = 5")

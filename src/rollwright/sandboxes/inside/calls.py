@@ -8,12 +8,13 @@ from _collections_abc import Callable
 from rollwright.sandboxes.inside.outputs import Feed, Kept
 from rollwright.sandboxes.inside.plain import SIGCONT, SIGXCPU, suppress
 from rollwright.sandboxes.inside.processes import END_S, Processes, is_awake
-from rollwright.sandboxes.inside.running import CELL, DONE, OUT_OF_MEMORY, REAP, Child
+from rollwright.sandboxes.inside.running import CELL, COMMAND, DONE, OUT_OF_MEMORY, REAP, Child
 from rollwright.sandboxes.inside.watching import Limits, Outcome, Watch
 
 __all__ = ["Calls"]
 
 REAP_S = 0.2
+MARK_BYTES = 8
 AWAKE_S = 0.002
 CHUNKS = 16
 CHANNEL = 3
@@ -41,6 +42,29 @@ class Session(Call):
     def __init__(self, pid: int, outputs: tuple[int, int], report: int, commands: int) -> None:
         super().__init__(pid, outputs, report)
         self.commands = commands
+        self.ended: tuple[bytes, int] | None = None
+        self._mark = b""
+        self._late = b""
+
+    def command(self, kind: bytes, code: bytes = b"") -> bytes:
+        """A command whose end only who reads it can report."""
+        _drained(self.report)
+        self._late = self._mark if self.ended is None else b""
+        self.ended, self._mark = None, os.urandom(MARK_BYTES)
+        return COMMAND.pack(kind, self._mark, len(code)) + code
+
+    def take_report(self) -> str | None:
+        """Keep how the command ended; "failed" where code of the session wrote into its report."""
+        data = _drained(self.report)
+        if self._late and data.startswith(self._late):  # Of the command before, which was waited for no longer.
+            data = data[DONE.size :]
+        if not data:
+            return None
+        mark, kind, exit_code = DONE.unpack(data[: DONE.size].ljust(DONE.size, b"\0"))
+        if mark != self._mark:
+            return "failed"
+        self.ended = kind, exit_code
+        return "reported"
 
     def close(self) -> None:
         """Give back the descriptors."""
@@ -64,7 +88,7 @@ class Calls:
         call, feed = self._started(become, stdin)
         try:
             end = self._followed(call, watch, kept, Feed(feed, stdin))
-            outcome = _outcome(call, end or "ended")
+            outcome = _outcome(call, end)
             self._end_all(self._session)
             if outcome.status == "memory_limit" and watch.is_full():
                 self._processes.end(None)
@@ -82,12 +106,11 @@ class Calls:
         """Run the next cell of the session, which is started where there is none."""
         watch = Watch(self._processes, self._limits, wall_s, self._session_pid)
         session = self._session = self._session or self._opened(become)
-        _drain_report(session.report)
+        command = session.command(CELL, code)
         os.kill(session.pid, SIGCONT)
-        end = self._followed(session, watch, kept, Feed(os.dup(session.commands), CELL.pack(b"C", len(code)) + code))
-        if end is None:
-            report = _drain_report(session.report)[: DONE.size]
-            kind, exit_code = DONE.unpack(report.ljust(DONE.size, b"\0"))
+        end = self._followed(session, watch, kept, Feed(os.dup(session.commands), command))
+        if session.ended:
+            kind, exit_code = session.ended
             self._end_all(session)
             outcome = Outcome("memory_limit" if kind == OUT_OF_MEMORY else "failed" if exit_code else "ok", exit_code)
             _drain_rest(session, kept)
@@ -122,11 +145,11 @@ class Calls:
     def _reap_inside(self, session: Session) -> None:
         """Let the session take in its own dead; one that does not is ended by the next call that finds it so."""
         with suppress(OSError):
-            _drain_report(session.report)
+            command = session.command(REAP)
             os.kill(session.pid, SIGCONT)
-            os.write(session.commands, CELL.pack(REAP, 0))
-            select.select([session.report], [], [], REAP_S)
-            _drain_report(session.report)
+            os.write(session.commands, command)
+            if select.select([session.report], [], [], REAP_S)[0]:
+                session.take_report()
         self._processes.freeze()
 
     def _started(self, become: Callable[[int], int], stdin: bytes) -> tuple[Call, int]:
@@ -173,15 +196,14 @@ class Calls:
         finally:
             os._exit(exit_code & 0xFF)
 
-    def _followed(self, call: Call, watch: Watch, kept: tuple[Kept, Kept], feed: Feed) -> str | None:
-        """Read and feed until it ends; `ended`, the limit that was passed, or None where a cell reports its end."""
+    def _followed(self, call: Call, watch: Watch, kept: tuple[Kept, Kept], feed: Feed) -> str:
+        """Read and feed until it ends; `ended`, the limit that was passed, or `reported` by a cell."""
         keep = {call.pid} if self._session is None else {call.pid, self._session.pid}
         turns = Turns(call, kept, feed)
         try:
             while True:
-                end = turns.take(watch.left_s())
-                if end is not None:
-                    return None if end == "reported" else end
+                if end := turns.take(watch.left_s()):
+                    return end
                 if limit := watch.passed(keep):
                     return limit
         finally:
@@ -203,7 +225,7 @@ class Turns:
         self._poll.register(CHANNEL, 0)
 
     def take(self, wait_s: float) -> str | None:
-        """One turn; `ended` or `reported` where the call is over."""
+        """One turn; how the call ended, where it is over."""
         for descriptor, event in self._poll.poll(wait_s * 1000 + 1):
             if descriptor == CHANNEL:
                 raise EOFError
@@ -216,8 +238,8 @@ class Turns:
                     self._feed.close()
             elif descriptor == self._call.pidfd:
                 return "ended"
-            elif event & select.POLLIN:
-                return "reported"
+            elif isinstance(self._call, Session) and event & select.POLLIN:
+                return self._call.take_report()
             else:
                 self._poll.unregister(descriptor)
         return None
@@ -230,7 +252,7 @@ def _outcome(call: Call, end: str) -> Outcome:
     exit_code = os.waitstatus_to_exitcode(os.waitpid(call.pid, 0)[1])
     if exit_code == -SIGXCPU:
         return Outcome("cpu_limit", None)
-    if exit_code == 1 and _drain_report(call.report).startswith(OUT_OF_MEMORY):
+    if exit_code == 1 and _drained(call.report).startswith(OUT_OF_MEMORY):
         return Outcome("memory_limit", exit_code)
     return Outcome("ok" if exit_code == 0 else "failed", exit_code)
 
@@ -250,7 +272,7 @@ def _is_over(session: Session) -> bool:
         return True
 
 
-def _drain_report(report: int) -> bytes:
+def _drained(report: int) -> bytes:
     data = b""
     with suppress(BlockingIOError):
         while piece := os.read(report, 4_096):

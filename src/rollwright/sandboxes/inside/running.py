@@ -15,10 +15,23 @@ import sys
 import types
 from _collections_abc import Callable, Iterator
 
-__all__ = ["CELL", "DONE", "OUT_OF_MEMORY", "REAP", "Child", "become_command", "become_program", "become_session"]
+__all__ = [
+    "CELL",
+    "COMMAND",
+    "DONE",
+    "OUT_OF_MEMORY",
+    "REAP",
+    "Child",
+    "become_command",
+    "become_program",
+    "become_session",
+]
 
-CELL = struct.Struct("!cI")
-DONE = struct.Struct("!ci")
+COMMAND = struct.Struct("!c8sI")
+"""What a session is told to do: the kind, a mark of this one command, and the size of the code that follows."""
+DONE = struct.Struct("!8sci")
+"""What is reported of its end: its mark, how it ended, and the exit code."""
+CELL = b"C"
 REAP = b"R"
 OUT_OF_MEMORY = b"M"
 OPEN_FILES = 256
@@ -71,7 +84,7 @@ def become_program(code: str, argv: list[str], report: int) -> int:
     exit_code, is_out_of_memory = _run(lambda: _execute(code, "program.py", main.__dict__))
     exit_code = _finish(exit_code)
     if is_out_of_memory and os.getpid() == own:
-        os.write(report, DONE.pack(OUT_OF_MEMORY, exit_code))
+        os.write(report, OUT_OF_MEMORY)
     return exit_code
 
 
@@ -83,10 +96,10 @@ def become_session(commands: int, report: int) -> int:
     streams = (sys.stdin, sys.stdout, sys.stderr)
     copies = [os.dup(descriptor) for descriptor in (0, 1, 2)]
     number = 0
-    for kind, code in _commands(commands):
+    for kind, mark, code in _commands(commands):
         if kind == REAP:
             _reap_children()
-            os.write(report, DONE.pack(REAP, 0))
+            os.write(report, DONE.pack(mark, REAP, 0))
             continue
         number += 1
         _restore(streams, copies)
@@ -95,14 +108,14 @@ def become_session(commands: int, report: int) -> int:
         _flush()
         if os.getpid() != own:
             return exit_code
-        os.write(report, DONE.pack(OUT_OF_MEMORY if is_out_of_memory else b"D", exit_code))
+        os.write(report, DONE.pack(mark, OUT_OF_MEMORY if is_out_of_memory else CELL, exit_code))
     return 0
 
 
-def _commands(commands: int) -> Iterator[tuple[bytes, str]]:
-    while prefix := _read_exactly(commands, CELL.size):
-        kind, size = CELL.unpack(prefix)
-        yield kind, _read_exactly(commands, size).decode("utf-8", "replace")
+def _commands(commands: int) -> Iterator[tuple[bytes, bytes, str]]:
+    while prefix := _read_exactly(commands, COMMAND.size):
+        kind, mark, size = COMMAND.unpack(prefix)
+        yield kind, mark, _read_exactly(commands, size).decode("utf-8", "replace")
 
 
 def _read_exactly(descriptor: int, size: int) -> bytes:
