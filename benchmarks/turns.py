@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from rollwright.engines import ScriptedEngine
+from rollwright.learner.machine import spare_imported_objects
 from rollwright.recipes.worlds import load_world
 from rollwright.record import Sampling
 from rollwright.rendering import TokenizerSpec, load_renderer, train_tokenizer
@@ -76,6 +77,7 @@ def main() -> None:
             running = [group.create_task(one(at)) for at in range(asked.episodes)]
         return sum(task.result() for task in running)
 
+    spare_imported_objects()  # As every run does.
     rates: list[float] = []
     cpu_rates: list[float] = []
     for _ in range(asked.rounds):

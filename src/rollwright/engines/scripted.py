@@ -27,6 +27,8 @@ __all__ = ["Reply", "ReplyFn", "ScoreFn", "ScriptedEngine", "replies_in_order"]
 
 SCRIPTED_LOGPROB = -0.5
 """Of every token whose reply names none."""
+TOKENS_A_TURN = 16
+"""Drawn before other tasks have their turn, as an engine decodes some steps between two looks at what is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -232,7 +234,7 @@ class ScriptedEngine:
             if count == len(tokens):
                 finish = reply.ending
                 break
-            if not await self._pass(reply.delay_s, running, deadline):
+            if (reply.delay_s or count % TOKENS_A_TURN == 0) and not await self._pass(reply.delay_s, running, deadline):
                 finish = "aborted"
                 break
             if count > sent and (count in reply.versions or 0 < request.chunk_tokens <= count - sent):
@@ -249,7 +251,7 @@ class ScriptedEngine:
             return False
         left = deadline - asyncio.get_running_loop().time()
         if delay_s == 0:
-            await asyncio.sleep(0)  # Others have their turn between two tokens, here as in any engine.
+            await asyncio.sleep(0)
             return left > 0 and not running.cancelled.is_set()
         try:
             await asyncio.wait_for(running.cancelled.wait(), timeout=max(0.0, min(delay_s, left)))

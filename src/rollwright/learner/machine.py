@@ -1,13 +1,25 @@
-"""What torch sees of the machine, and the threads that it may use."""
+"""What torch sees of the machine, and how the process uses it."""
+
+import gc
 
 import torch
 
-__all__ = ["accelerators", "cpu_capability", "set_threads"]
+__all__ = ["accelerators", "cpu_capability", "set_threads", "spare_imported_objects"]
 
 
 def set_threads(count: int) -> None:
     """Let torch use so many threads, in the whole process: engine and learner take turns with them."""
     torch.set_num_threads(count)
+
+
+def spare_imported_objects() -> None:
+    """Let the garbage collector look no more at what is loaded by now, once in a process.
+
+    The libraries make half a million objects that never die; looking at them took a fifth of the time of a tool turn.
+    """
+    if gc.get_freeze_count() == 0:
+        gc.collect()
+        gc.freeze()
 
 
 def cpu_capability() -> str:

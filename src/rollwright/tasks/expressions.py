@@ -116,6 +116,8 @@ def _value(node: ast.expr, text: str, bounds: Bounds) -> Fraction:
 
 
 def _number(literal: str, bounds: Bounds) -> Fraction:
+    if literal.isdecimal():
+        return _bounded(Fraction(int(literal)), bounds)
     mantissa, _, exponent = literal.lower().partition("e")
     if exponent and abs(int(exponent)) > bounds.exponent:
         raise ExpressionError("number out of range")

@@ -81,7 +81,7 @@ def lay_foundation(
         tokenizer: its folder.
         make_model: gives the weights to start from.
     """
-    from rollwright.learner.machine import set_threads
+    from rollwright.learner.machine import set_threads, spare_imported_objects
 
     set_threads(recipe.runtime.threads)
     renderer = load_renderer(tokenizer)
@@ -90,13 +90,15 @@ def lay_foundation(
     if opening.messages:
         # A template that refuses such a conversation says so here, not in the first episode of a run.
         renderer.open(opening.messages, opening.tools)
+    model = make_model()
+    spare_imported_objects()
     return Foundation(
         recipe=recipe,
         world=world,
         renderer=renderer,
         rendering_revision=revision,
         protocol=build_protocol(recipe, world, revision),
-        model=make_model(),
+        model=model,
     )
 
 
