@@ -71,7 +71,7 @@ def full_step():
     part = [("answer", 1.0, 1.0)]
     members = [member(0, 1.0, components=part, statuses=["ok"]), member(1, 0.0), member(2, "grader_error")]
     episodes = StepEpisodes(members=members, others=[], success_at=1.0)
-    clock = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5)
+    clock = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5, save_s=0.25)
     return step_metrics(1, episodes, balance={"trained": 3}, clock=clock, now=NOW)
 
 

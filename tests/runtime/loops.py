@@ -24,9 +24,10 @@ from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.demonstrations import DemonstrationCollector
 from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
 from rollwright.runtime.ledger import Ledger
-from rollwright.runtime.loop import CheckpointRule, LoopParts, Stage
+from rollwright.runtime.loop import LoopParts, Stage
 from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
 from rollwright.runtime.parts import Attempt, Collected, Collector, CollectorState, EpisodeFn, GroupCounter, ScoreFn
+from rollwright.runtime.saving import CheckpointRule
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.weights import WeightChannel, WeightShelf
 from tests.batches.episodes import DEMONSTRATION, POLICY, outcome_of
@@ -48,6 +49,8 @@ class StillLearner:
         self.updates = 0
         self.micro_batches = 0
         self.threads: set[str] = set()
+        self.on_train: Callable[[int], None] = lambda step: None
+        """Called as each step is trained, in the learner's thread."""
         self.is_idle = False
         """Whether every update is skipped."""
 
@@ -59,6 +62,7 @@ class StillLearner:
         self, batch: StepBatch, objective: Objective, *, first_update: int
     ) -> Sequence[tuple[UpdatePlan, UpdateOutcome]]:
         self._note("train", batch.step)
+        self.on_train(batch.step)
         assert first_update == self.updates + 1
         plans = plan_updates(batch, objective, first_update=first_update, num_minibatches=1)
         self.micro_batches += self._accumulation * len(plans)
@@ -85,9 +89,15 @@ class StillLearner:
         self.threads.add(current_thread().name)
         return {"updates": self.updates}
 
-    def save(self, folder: Path) -> None:
-        self._note("save", self._folder.commits[-1].step)
-        (folder / "updates.txt").write_text(str(self.updates), encoding="utf-8")
+    def snapshot(self) -> Callable[[Path], None]:
+        self.threads.add(current_thread().name)
+        updates = self.updates
+
+        def write(folder: Path) -> None:
+            self._log.append(("save", self._folder.commits[-1].step))
+            (folder / "updates.txt").write_text(str(updates), encoding="utf-8")
+
+        return write
 
     def _note(self, what: str, step: int) -> None:
         self.threads.add(current_thread().name)
@@ -134,10 +144,9 @@ class LoggedCollector:
 
 @dataclass
 class Listener:
-    """Keeps what it heard; `on_step` is called at each finished step."""
+    """Keeps what it heard."""
 
     log: Log
-    on_step: Callable[[StepReport], None] = lambda report: None
     steps: list[StepReport] = field(default_factory=list[StepReport])
     stages: list[StageStarted] = field(default_factory=list[StageStarted])
     evaluations: list[EvaluationReport] = field(default_factory=list[EvaluationReport])
@@ -152,7 +161,6 @@ class Listener:
     def step_finished(self, report: StepReport) -> None:
         self.log.append(("report", report.step))
         self.steps.append(report)
-        self.on_step(report)
 
     def evaluated(self, report: EvaluationReport) -> None:
         self.evaluations.append(report)

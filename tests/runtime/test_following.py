@@ -47,6 +47,7 @@ def saved(world, step):
 def resumed(world):
     """The same folder with parts as a new process would make them, and where it stands."""
     progress = read_progress(world.folder.newest_checkpoint().chosen)
+    world.learner.on_train = lambda trained: None
     channel = WeightChannel(world.learner, world.engine, WeightShelf(), world.thread)
     fresh = replace(
         world,
@@ -54,7 +55,6 @@ def resumed(world):
         ledger=Ledger(noon, progress.balance),
         channel=channel,
         shutdown=type(world.shutdown)(world.listener.warned),
-        listener=replace(world.listener, on_step=lambda report: None),
     )
     return fresh, progress
 
@@ -72,11 +72,11 @@ def test_a_resumed_run_goes_on_with_what_was_carried(world, tmp_path):
     whole = make_world(tmp_path / "whole")
     run(whole, [with_memory(rl(whole, steps=4))])
 
-    def ask(report):
-        if report.step == 2:
+    def ask(trained):
+        if trained == 2:
             world.shutdown.request(lambda: None)
 
-    world.listener.on_step = ask
+    world.learner.on_train = ask
     stage = with_memory(rl(world, steps=4))
     # The learner of these tests moves no controller; one that was moved is saved as it stands.
     for controller in controllers_of(stage.objective).values():

@@ -11,8 +11,9 @@ from rollwright.record import TerminalReason
 from rollwright.runtime.checkpoints import read_progress
 from rollwright.runtime.errors import NoProgressError, RunStoppedError, RuntimeRunError
 from rollwright.runtime.ledger import Ledger, LedgerBalance
-from rollwright.runtime.loop import CheckpointRule, Loop
+from rollwright.runtime.loop import Loop
 from rollwright.runtime.parts import GroupCounter
+from rollwright.runtime.saving import CheckpointRule
 from rollwright.runtime.weights import WeightChannel, WeightShelf
 from tests.cases import case
 from tests.runtime.fakes import ended, episodes, noon, score
@@ -34,14 +35,22 @@ def steps_of(world, what):
     return [step for name, step in world.log if name == what]
 
 
-def test_a_step_publishes_settles_commits_and_saves_before_the_next_may_start(world):
+def test_a_step_publishes_and_settles_before_the_next_may_start_and_is_written_behind_it(world):
     run(world, [rl(world, steps=2)])
     first = world.log.index(("collect", 1))
     assert world.log[:first] == [("begin rl", 0), ("publish", 0), ("evaluate", 0), ("save", 0)]
-    assert world.log[first:] == [
-        *((what, 1) for what in ("collect", "train", "publish", "settle", "save", "report", "advance")),
-        *((what, 2) for what in ("collect", "train", "publish", "settle", "evaluate", "save", "report", "advance")),
+    # The next step may start while this one is written; what is said of a step is said when it is written.
+    step = ("collect", "train", "publish", "settle")
+    written = ("save", "report")
+    order = [entry for entry in world.log[first:] if entry[0] not in written]
+    assert order == [
+        *((what, 1) for what in (*step, "advance")),
+        *((what, 2) for what in (*step, "evaluate")),
     ]
+    assert [entry for entry in world.log[first:] if entry[0] in written] == [
+        (what, n) for n in (1, 2) for what in written
+    ]
+    assert world.log.index(("advance", 1)) < world.log.index(("save", 1))
     # `save` notes the step of the newest commit: each step was committed before its checkpoint.
     assert [c.step for c in world.folder.commits] == [0, 1, 2]
 
@@ -133,20 +142,21 @@ def resumed(world):
     chosen = world.folder.newest_checkpoint().chosen
     progress = read_progress(chosen)
     world.log.clear()
+    world.learner.on_train = lambda trained: None
     counter, ledger = GroupCounter(progress.next_group), Ledger(noon, progress.balance)
     channel = WeightChannel(world.learner, world.engine, WeightShelf(), world.thread)
     shutdown = type(world.shutdown)(world.listener.warned)
-    listener = replace(world.listener, steps=[], on_step=lambda report: None)
+    listener = replace(world.listener, steps=[])
     fresh = replace(world, counter=counter, ledger=ledger, channel=channel, shutdown=shutdown, listener=listener)
     return fresh, progress
 
 
 def stop_after(world, step):
-    def ask(report):
-        if report.step == step:
+    def ask(trained):
+        if trained == step:
             world.shutdown.request(lambda: None)
 
-    world.listener.on_step = ask
+    world.learner.on_train = ask
 
 
 def test_a_request_to_stop_ends_after_a_saved_step_and_a_resume_goes_on_with_the_next(world):

@@ -15,7 +15,7 @@ from tests.cases import case
 from tests.runtime.fakes import NOON, ended, task, with_calls
 from tests.verifiers.submissions import submitted
 
-CLOCK = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5)
+CLOCK = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5, save_s=0.25)
 
 
 def member(

@@ -45,11 +45,12 @@ from rollwright.learner.shares import shares_of
 from rollwright.learner.state import (
     LearnerCounters,
     LearnerState,
+    StateCopy,
+    copy_state,
     named_weights,
     restore_state,
     save_state,
     tensor_specs,
-    write_state,
 )
 from rollwright.record.engine import WeightsManifest
 
@@ -131,9 +132,9 @@ class CausalLearner:
         """Write a checkpoint: a Hugging Face folder with `training_state/` in it, complete or not there at all."""
         save_state(self._state(), folder)
 
-    def write(self, folder: Path) -> None:
-        """Fill an empty folder that the caller makes durable, with what `save` would write."""
-        write_state(self._state(), folder)
+    def snapshot(self) -> StateCopy:
+        """The state as it stands, to be written while the next update is made; its `write` makes what `save` makes."""
+        return copy_state(self._state())
 
     def restore(self, folder: Path) -> None:
         """Take a checkpoint back: weights, optimizer, schedule, counters and reference are those that were saved."""

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,11 +30,12 @@ from rollwright.record.engine import TensorSpec
 __all__ = [
     "LearnerCounters",
     "LearnerState",
+    "StateCopy",
+    "copy_state",
     "named_weights",
     "restore_state",
     "save_state",
     "tensor_specs",
-    "write_state",
 ]
 
 STATE_FOLDER = "training_state"
@@ -58,6 +60,54 @@ class LearnerState:
     optimizer: Optimizer
     counters: LearnerCounters
     reference: PreTrainedModel | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StateCopy:
+    """A learner's state at one moment, which nothing changes any more; it can be written beside the next update."""
+
+    model: PreTrainedModel
+    moments: Mapping[str, Tensor]
+    """Of the optimizer."""
+    random_state: Tensor
+    numbers: Mapping[str, int]
+    reference: PreTrainedModel | None
+
+    def write(self, folder: Path) -> None:
+        """Fill an empty folder; who made the folder makes it durable and gives it its name.
+
+        Args:
+            folder: it exists.
+        """
+        inner = folder / STATE_FOLDER
+        inner.mkdir()
+        save_model(self.model, folder)
+        with system_errors():
+            save_file(dict(self.moments), inner / "optimizer.safetensors")
+            save_file({"torch_cpu": self.random_state}, inner / "rng.safetensors")
+        if self.reference is not None:
+            save_model(self.reference, inner / "reference")
+        text = json.dumps({"format": FORMAT, **self.numbers}, indent=1, sort_keys=True)
+        (inner / "learner.json").write_text(text + "\n", encoding="utf-8")
+        files = {str(path.relative_to(folder)): _sha256(path) for path in _files(folder)}
+        (inner / "complete.json").write_text(json.dumps(files, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def copy_state(state: LearnerState) -> StateCopy:
+    """The state of a learner between two steps, apart from it; a frozen reference is not copied.
+
+    Args:
+        state: its weights and moments take their size in memory once more.
+    """
+    numbers = asdict(state.counters)
+    numbers |= {"num_applied": state.optimizer.num_applied, "num_skipped": state.optimizer.num_skipped}
+    return StateCopy(
+        model=deepcopy(state.model),
+        moments={name: tensor.clone() for name, tensor in state.optimizer.state_tensors().items()},
+        random_state=torch.get_rng_state(),
+        numbers=numbers,
+        reference=state.reference,
+    )
 
 
 def named_weights(model: PreTrainedModel) -> dict[str, Tensor]:
@@ -90,35 +140,13 @@ def save_state(state: LearnerState, folder: Path) -> None:
     temporary = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    write_state(state, temporary)
+    copy_state(state).write(temporary)
     for path in (*_files(temporary), temporary / STATE_FOLDER, temporary):
         _sync(path)
     if folder.exists():
         shutil.rmtree(folder)
     temporary.rename(folder)
     _sync(folder.parent)
-
-
-def write_state(state: LearnerState, folder: Path) -> None:
-    """Fill an empty folder; who made the folder makes it durable and gives it its name.
-
-    Args:
-        state: of a learner between two steps.
-        folder: it exists.
-    """
-    inner = folder / STATE_FOLDER
-    inner.mkdir()
-    save_model(state.model, folder)
-    with system_errors():
-        save_file(state.optimizer.state_tensors(), inner / "optimizer.safetensors")
-        save_file({"torch_cpu": torch.get_rng_state()}, inner / "rng.safetensors")
-    if state.reference is not None:
-        save_model(state.reference, inner / "reference")
-    numbers = {"format": FORMAT, **asdict(state.counters)}
-    numbers |= {"num_applied": state.optimizer.num_applied, "num_skipped": state.optimizer.num_skipped}
-    (inner / "learner.json").write_text(json.dumps(numbers, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    files = {str(path.relative_to(folder)): _sha256(path) for path in _files(folder)}
-    (inner / "complete.json").write_text(json.dumps(files, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def restore_state(state: LearnerState, folder: Path) -> PreTrainedModel | None:

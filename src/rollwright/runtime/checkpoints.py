@@ -6,10 +6,10 @@ checkpoints/step-000040/  config.json model.safetensors tokenizer…   loads in 
 """
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from rollwright.evidence import Checkpoint, Commit, RunFolder
-from rollwright.runtime.parts import Learner
 from rollwright.runtime.progress import Progress
 
 __all__ = ["read_progress", "save_checkpoint"]
@@ -17,10 +17,19 @@ __all__ = ["read_progress", "save_checkpoint"]
 _PROGRESS = "progress.json"
 
 
-def save_checkpoint(folder: RunFolder, commit: Commit, learner: Learner, progress: Progress) -> None:
-    """Write the state after `commit`, whole or not at all."""
+def save_checkpoint(
+    folder: RunFolder, commit: Commit, write_learner: Callable[[Path], None], progress: Progress
+) -> None:
+    """Write the state after `commit`, whole or not at all.
+
+    Args:
+        folder: of the run.
+        commit: of the step.
+        write_learner: fills a folder with the learner's state after it.
+        progress: where the run stood.
+    """
     with folder.writing_checkpoint(commit) as path:
-        learner.save(path)
+        write_learner(path)
         _copy(folder.tokenizer, path)
         (path / _PROGRESS).write_text(progress.to_json(), encoding="utf-8")
 

@@ -61,7 +61,7 @@ async def collect_only(parts: LoopParts, *, evaluation_groups: int) -> RunResult
 def _save_first_weights(parts: LoopParts, stage: Stage) -> None:
     stage.begin()
     commit = parts.folder.commit(CommitRows(kind="step", step=0), at=parts.now())
-    save_checkpoint(parts.folder, commit, parts.learner, beginning(parts.counter))
+    save_checkpoint(parts.folder, commit, parts.learner.snapshot(), beginning(parts.counter))
 
 
 async def _record(parts: LoopParts, collector: Collector, step: int) -> tuple[int, int]:

@@ -1,12 +1,13 @@
 """The loop: collect, learn, publish, evaluate, commit, checkpoint; one path for every kind of stage.
 
-    collector ──groups──► learner ──outcome──► receipts, metrics ──► evaluation? ──► commit ──► checkpoint ──► observers
-        ▲                    │                                                        ▲
-        └── weight channel ◄─┘                                       ledger rows ─────┘
+    collector ──groups──► learner ──outcome──► receipts, metrics ──► evaluation? ──► saver ──► commit, checkpoint
+        ▲                    │                                          ▲              └─────► observers
+        └── weight channel ◄─┘                         ledger rows ─────┘
 
 The learner's calls run in its own thread; the loop waits for the collector, the learner, the engine's load and the
-disk, one after the other. A step is part of the run once its commit is renamed into place; a run that dies anywhere
-goes on from its newest complete checkpoint, and what came later never happened.
+write of the step before, one after the other. The collector samples meanwhile as far as the largest lag lets it. A step
+is part of the run once its commit is renamed into place; a run that dies anywhere goes on from its newest complete
+checkpoint, and what came later never happened.
 """
 
 import asyncio
@@ -32,20 +33,20 @@ from rollwright.batches import (
     update_metrics,
 )
 from rollwright.evaluation import Evaluation
-from rollwright.evidence import Checkpoint, Commit, CommitRows, RunFolder
+from rollwright.evidence import CommitRows, RunFolder
 from rollwright.record import Metric, Receipt, ScoredTrajectory
-from rollwright.runtime.checkpoints import save_checkpoint
 from rollwright.runtime.errors import NoProgressError, RunStoppedError, first_of
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
 from rollwright.runtime.observers import EvaluationReport, Observer, StageStarted, StepReport
 from rollwright.runtime.parts import Collected, Collector, CollectorState, GroupCounter, Learner
 from rollwright.runtime.progress import EvaluationPoint, Progress
+from rollwright.runtime.saving import CheckpointRule, Saver, Standing
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.tool_use import ToolUseWatch
 from rollwright.runtime.weights import WeightChannel
 
-__all__ = ["CheckpointRule", "Loop", "LoopParts", "RunResult", "Stage", "beginning"]
+__all__ = ["Loop", "LoopParts", "RunResult", "Stage", "beginning"]
 
 _Result = TypeVar("_Result")
 _IDLE_STEPS = 5
@@ -68,15 +69,6 @@ class Stage:
     """Gives the learner this stage's optimizer; called in its thread."""
     evaluate_every: int
     """Steps; 0: only at the end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointRule:
-    """What is saved and what is kept."""
-
-    every: int
-    keep: int
-    keep_every: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +128,13 @@ class Loop:
         self._pace: float | None = None
         self._idle = 0
         self._tool_use = ToolUseWatch()
-        self._last_commit: Commit | None = None
+        self._saver = Saver(
+            parts.folder,
+            parts.checkpoints,
+            kept_steps=frozenset(sum(s.steps for s in parts.stages[:n]) for n in range(len(parts.stages))),
+            now=parts.now,
+        )
+        self._save_s = 0.0
 
     async def run(self) -> RunResult:
         """Go through the stages.
@@ -149,12 +147,14 @@ class Loop:
         if self._start is None:
             await self._in_learner(stages[0].begin)
             evaluation = await self._evaluate(stages[0])
-            await self._commit(
-                CommitRows(kind="step", step=0, trajectories=evaluation.trajectories, evaluations=evaluation.rows)
-            )
-            await self._checkpoint()
-        for index in range(self._at.stage, len(stages)):
-            await self._run_stage(stages[index])
+            rows = CommitRows(kind="step", step=0, trajectories=evaluation.trajectories, evaluations=evaluation.rows)
+            await self._saver.save(rows, await self._standing())
+            await self._saver.flush()
+        try:
+            for index in range(self._at.stage, len(stages)):
+                await self._run_stage(stages[index])
+        finally:
+            await self._saver.flush()
         last_start = sum(stage.steps for stage in stages[:-1])
         points = self._at.evaluations
         return RunResult(
@@ -192,6 +192,9 @@ class Loop:
                 await self._record_leftovers(collector)
             raise cause from errors
         if self._parts.shutdown.is_requested and self._at.step < sum(s.steps for s in self._parts.stages):
+            await self._saver.flush()
+            if not self._saver.is_saved:
+                await self._saver.keep(await self._standing())
             raise RunStoppedError(
                 f"stopped after step {self._at.step}, which is saved; `rollwright resume` goes on from here."
             )
@@ -201,7 +204,7 @@ class Loop:
         """Keep the causes of what failed: a resumed run goes on from before them, and they stay to be read."""
         step = self._at.step + 1
         rows = self._parts.ledger.take_rows()
-        await self._commit(
+        await self._saver.save(
             CommitRows(kind="step", step=step, trajectories=sorted_by_id(collector.leftovers()), ledger=rows)
         )
 
@@ -233,9 +236,15 @@ class Loop:
         update = self._at.update + len(learned.updates)
         if collector.needs_policy or is_due:
             await parts.channel.publish(version=step, update=update)
-        clock = StepClock(collect_s=collect_s, learn_s=learned.seconds, publish_s=time.monotonic() - publishing)
+        clock = StepClock(
+            collect_s=collect_s,
+            learn_s=learned.seconds,
+            publish_s=time.monotonic() - publishing,
+            save_s=self._save_s,
+        )
         collector.settle(step, collected.groups)
-        balance = parts.ledger.balance()
+        # Together, before anything else may run: a resumed run goes on from all of them.
+        balance, ledger_rows = parts.ledger.balance(), parts.ledger.take_rows()
         self._at = replace(
             self._at,
             step=step,
@@ -248,30 +257,32 @@ class Loop:
         )
         members = tuple(m for g in collected.groups for m in g.members)
         evaluation = await self._evaluate(stage) if is_due else None
-        saving = time.monotonic()
+        if stage_step < stage.steps:
+            collector.advance()
         ended = (*members, *collected.others, *(evaluation.trajectories if evaluation else ()))
         episodes = StepEpisodes(members=members, others=collected.others, success_at=parts.success_threshold)
-        await self._commit(
-            CommitRows(
-                kind="step",
-                step=step,
-                trajectories=sorted_by_id(ended),
-                receipts=learned.receipts,
-                ledger=parts.ledger.take_rows(),
-                metrics=(
-                    *learned.metrics,
-                    *step_metrics(step, episodes, balance=balance.by_state, clock=clock, now=parts.now()),
-                ),
-                evaluations=evaluation.rows if evaluation else (),
+        rows = CommitRows(
+            kind="step",
+            step=step,
+            trajectories=sorted_by_id(ended),
+            receipts=learned.receipts,
+            ledger=ledger_rows,
+            metrics=(
+                *learned.metrics,
+                *step_metrics(step, episodes, balance=balance.by_state, clock=clock, now=parts.now()),
             ),
+            evaluations=evaluation.rows if evaluation else (),
         )
-        if stage_step % parts.checkpoints.every == 0 or is_due or parts.shutdown.is_requested:
-            await self._checkpoint()
-        parts.observer.step_finished(self._report(stage, members, learned, clock, time.monotonic() - saving))
+        report = self._report(stage, members, learned, clock)
+        is_kept = stage_step % parts.checkpoints.every == 0 or is_due or parts.shutdown.is_requested
+        saving = time.monotonic()
+        await self._saver.save(
+            rows, await self._standing() if is_kept else None, lambda: parts.observer.step_finished(report)
+        )
+        self._save_s = time.monotonic() - saving
         for sentence in self._tool_use.see(step, members):
             parts.observer.warned(sentence)
         self._note_idle(step, members, learned)
-        collector.advance()
 
     def _learn(self, stage: Stage, step: int, collected: Collected) -> _Learned:
         began = time.monotonic()
@@ -321,20 +332,8 @@ class Loop:
         )
         return evaluation
 
-    async def _commit(self, rows: CommitRows) -> None:
-        self._last_commit = await asyncio.to_thread(self._parts.folder.commit, rows, at=self._parts.now())
-
-    async def _checkpoint(self) -> None:
-        parts, commit = self._parts, self._last_commit
-        assert commit is not None, "a checkpoint belongs to a commit"
-        await self._in_learner(lambda: save_checkpoint(parts.folder, commit, parts.learner, self._at))
-        stage_starts = {sum(s.steps for s in parts.stages[:n]) for n in range(len(parts.stages))}
-        rule = parts.checkpoints
-
-        def is_kept(checkpoint: Checkpoint) -> bool:
-            return checkpoint.step in stage_starts or (rule.keep_every > 0 and checkpoint.step % rule.keep_every == 0)
-
-        await asyncio.to_thread(parts.folder.prune_checkpoints, keep_last=rule.keep, keep=is_kept)
+    async def _standing(self) -> Standing:
+        return Standing(progress=self._at, write_learner=await self._in_learner(self._parts.learner.snapshot))
 
     async def _in_learner(self, call: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._parts.learner_thread, call)
@@ -345,7 +344,6 @@ class Loop:
         members: Sequence[ScoredTrajectory],
         learned: _Learned,
         clock: StepClock,
-        save_s: float,
     ) -> StepReport:
         at = self._at
         rewards = [float(m.outcome) for m in members if not isinstance(m.outcome, str)]
@@ -355,7 +353,7 @@ class Loop:
             self._mismatch = max(mismatch, self._mismatch or 0.0)
         self._tokens += tokens
         self._episodes += len(members)
-        seconds = clock.collect_s + clock.learn_s + clock.publish_s + save_s
+        seconds = clock.collect_s + clock.learn_s + clock.publish_s + clock.save_s
         self._pace = seconds if self._pace is None else 0.8 * self._pace + 0.2 * seconds
         last = learned.updates[-1][1]
         return StepReport(
@@ -375,7 +373,7 @@ class Loop:
             seconds=seconds,
             collect_s=clock.collect_s,
             learn_s=clock.learn_s,
-            save_s=save_s,
+            save_s=clock.save_s,
             tokens_per_s=tokens / seconds if seconds else 0.0,
             left_s=self._pace * (stage.steps - at.stage_step),
             skipped=last.skipped_reason,

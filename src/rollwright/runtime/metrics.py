@@ -18,6 +18,8 @@ class StepClock:
     collect_s: float
     learn_s: float
     publish_s: float
+    save_s: float
+    """For which the step before held the loop while it was written."""
 
 
 def step_metrics(
@@ -45,6 +47,7 @@ def step_metrics(
         Diagnostic(name="time/collect", value=clock.collect_s, unit="s", num_items=1),
         Diagnostic(name="time/learn", value=clock.learn_s, unit="s", num_items=1),
         Diagnostic(name="time/publish", value=clock.publish_s, unit="s", num_items=1),
+        Diagnostic(name="time/save", value=clock.save_s, unit="s", num_items=1),
         Diagnostic(
             name="sys/tokens_s",
             value=sampled / clock.collect_s if clock.collect_s else None,

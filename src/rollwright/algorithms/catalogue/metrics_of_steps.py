@@ -136,6 +136,7 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         known_as=("sys/rollout", "sys/verify"),
     ),
     MetricEntry("time/learn", "learner's part of the step", "s", _STEP, known_as=("sys/learn",)),
+    MetricEntry("time/save", "waiting until the step before is written", "s", _STEP),
     MetricEntry("time/publish", "giving weights to the engine", "s", _STEP, known_as=("sys/weight_sync_s", "sys/sync")),
     MetricEntry("sys/tokens_s", "action tokens of the batch over time/collect", "tokens/s", _STEP),
 )

@@ -1,6 +1,6 @@
 """The learner of a run: one model through all stages, each stage with an optimizer of its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,12 +57,12 @@ class StagedLearner:
         """The weights as they stand."""
         return self._learner.weights()
 
-    def save(self, folder: Path) -> None:
-        """Write weights and training state into an empty folder."""
-        self._learner.write(folder)
+    def snapshot(self) -> Callable[[Path], None]:
+        """Weights and training state as they stand: writes them into an empty folder."""
+        return self._learner.snapshot().write
 
     def restore(self, folder: Path) -> None:
-        """Read what `save` wrote; the stage's settings are those given before."""
+        """Read what a snapshot wrote; the stage's settings are those given before."""
         self._learner.restore(folder)
 
 

@@ -21,9 +21,10 @@ from rollwright.record import Engine
 from rollwright.rendering import Renderer, load_renderer
 from rollwright.rollout import SystemClock
 from rollwright.runtime.ledger import Ledger, LedgerBalance
-from rollwright.runtime.loop import CheckpointRule, LoopParts
+from rollwright.runtime.loop import LoopParts
 from rollwright.runtime.observers import Observer
 from rollwright.runtime.parts import GroupCounter
+from rollwright.runtime.saving import CheckpointRule
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.weights import WeightChannel, WeightShelf
 
