@@ -18,6 +18,7 @@ from rollwright.batches.strata import strata_of
 from rollwright.evaluation.measures import measure
 from rollwright.record.tables import is_measured_metric
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
+from rollwright.runtime.timebook import PartTimes
 from tests.batches.episodes import NOW, POLICY, chat, episode, group, outcome_of
 from tests.evaluation.held_out import protocol, scored
 from tests.runtime.test_metrics import member
@@ -71,7 +72,8 @@ def full_step():
     part = [("answer", 1.0, 1.0)]
     members = [member(0, 1.0, components=part, statuses=["ok"]), member(1, 0.0), member(2, "grader_error")]
     episodes = StepEpisodes(members=members, others=[], success_at=1.0)
-    clock = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5, save_s=0.25)
+    parts = PartTimes(seconds={("engine", "busy"): 1.5})
+    clock = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5, save_s=0.25, parts=parts)
     return step_metrics(1, episodes, balance={"trained": 3}, clock=clock, now=NOW)
 
 

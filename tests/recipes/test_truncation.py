@@ -12,6 +12,7 @@ from rollwright.recipes.build.objective import build_objective
 from rollwright.record import StepResult, TerminalReason, Trajectory
 from rollwright.rollout import FixedClock
 from rollwright.runtime.parts import Attempt
+from rollwright.runtime.timebook import TimeBook
 from rollwright.verifiers import Composition, FunctionVerifier, Grade, Part
 from tests.batches.episodes import POLICY, chat, episode, group
 from tests.batches.test_planner import plan, row_advantages
@@ -76,6 +77,7 @@ def test_a_retry_keeps_the_seeds_of_its_slot_and_says_what_it_repeats(purpose, t
         composition=Composition([Part(verifier=graded, weight=1.0)]),
         sandbox_profile=None,
         clock=FixedClock(),
+        book=TimeBook(lambda: 0.0),
         places=asyncio.Semaphore(1),
     )
 

@@ -29,6 +29,7 @@ from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStar
 from rollwright.runtime.parts import Attempt, Collected, Collector, CollectorState, EpisodeFn, GroupCounter, ScoreFn
 from rollwright.runtime.saving import CheckpointRule
 from rollwright.runtime.shutdown import Shutdown
+from rollwright.runtime.timebook import TimeBook
 from rollwright.runtime.weights import WeightChannel, WeightShelf
 from tests.batches.episodes import DEMONSTRATION, POLICY, outcome_of
 from tests.evidence.runs import manifest
@@ -191,6 +192,7 @@ class World:
             learner=self.learner,
             learner_thread=self.thread,
             channel=self.channel,
+            book=TimeBook(lambda: 0.0),
             counter=self.counter,
             ledger=self.ledger,
             evaluate=self._evaluate,

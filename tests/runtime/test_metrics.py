@@ -10,12 +10,14 @@ import pytest
 from rollwright.record import RewardComponent, ScoredTrajectory, TerminalReason, branches, unscored
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
 from rollwright.runtime.parts import Attempt
+from rollwright.runtime.timebook import PartTimes
 from rollwright.verifiers import Composition, FunctionVerifier, Grade, Part
 from tests.cases import case
 from tests.runtime.fakes import NOON, ended, task, with_calls
 from tests.verifiers.submissions import submitted
 
-CLOCK = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5, save_s=0.25)
+PARTS = PartTimes(seconds={("engine", "busy"): 1.5})
+CLOCK = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5, save_s=0.25, parts=PARTS)
 
 
 def member(

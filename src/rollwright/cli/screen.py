@@ -64,6 +64,7 @@ class JsonScreen:
                 "save_s": round(report.save_s, 4),
                 "left_s": None if report.left_s is None else round(report.left_s, 1),
                 "skipped": report.skipped,
+                "bottleneck": report.bottleneck,
                 "ledger": dict(report.ledger),
             }
         )
@@ -170,6 +171,8 @@ def _step_line(report: StepReport, held_out: str) -> str:
     if report.mismatch is not None:
         parts.append(f"mismatch {report.mismatch:.1e}")
     parts.append(f"{report.tokens_per_s:,.0f} tok/s")
+    if report.bottleneck is not None and report.reward is not None:
+        parts.append(f"held by {report.bottleneck}")
     if report.left_s is not None:
         parts.append(f"{_duration(report.left_s)} left")
     if report.skipped:

@@ -43,6 +43,7 @@ from rollwright.runtime.parts import Collected, Collector, CollectorState, Group
 from rollwright.runtime.progress import EvaluationPoint, Progress
 from rollwright.runtime.saving import CheckpointRule, Saver, Standing
 from rollwright.runtime.shutdown import Shutdown
+from rollwright.runtime.timebook import TimeBook
 from rollwright.runtime.tool_use import ToolUseWatch
 from rollwright.runtime.weights import WeightChannel
 
@@ -80,6 +81,7 @@ class LoopParts:
     learner: Learner
     learner_thread: Executor
     channel: WeightChannel
+    book: TimeBook
     counter: GroupCounter
     ledger: Ledger
     evaluate: Callable[[int], Awaitable[Evaluation]]
@@ -230,17 +232,20 @@ class Loop:
         started = time.monotonic()
         collected = await collector.collect(step)
         collect_s = time.monotonic() - started
-        learned = await self._in_learner(lambda: self._learn(stage, step, collected))
+        with parts.book.doing("learner"):
+            learned = await self._in_learner(lambda: self._learn(stage, step, collected))
         is_due = stage_step == stage.steps or (stage.evaluate_every > 0 and stage_step % stage.evaluate_every == 0)
         publishing = time.monotonic()
         update = self._at.update + len(learned.updates)
         if collector.needs_policy or is_due:
-            await parts.channel.publish(version=step, update=update)
+            with parts.book.doing("learner", "syncing"):
+                await parts.channel.publish(version=step, update=update)
         clock = StepClock(
             collect_s=collect_s,
             learn_s=learned.seconds,
             publish_s=time.monotonic() - publishing,
             save_s=self._save_s,
+            parts=parts.book.take(),
         )
         collector.settle(step, collected.groups)
         # Together, before anything else may run: a resumed run goes on from all of them.
@@ -276,9 +281,10 @@ class Loop:
         report = self._report(stage, members, learned, clock)
         is_kept = stage_step % parts.checkpoints.every == 0 or is_due or parts.shutdown.is_requested
         saving = time.monotonic()
-        await self._saver.save(
-            rows, await self._standing() if is_kept else None, lambda: parts.observer.step_finished(report)
-        )
+        with parts.book.doing("learner", "blocked"):
+            await self._saver.save(
+                rows, await self._standing() if is_kept else None, lambda: parts.observer.step_finished(report)
+            )
         self._save_s = time.monotonic() - saving
         for sentence in self._tool_use.see(step, members):
             parts.observer.warned(sentence)
@@ -377,6 +383,7 @@ class Loop:
             tokens_per_s=tokens / seconds if seconds else 0.0,
             left_s=self._pace * (stage.steps - at.stage_step),
             skipped=last.skipped_reason,
+            bottleneck=clock.parts.bottleneck,
             ledger=at.balance.by_state,
         )
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from rollwright.algorithms.diagnostics.updates import Diagnostic
 from rollwright.record import Metric
 from rollwright.runtime.episode_metrics import StepEpisodes, episode_metrics
+from rollwright.runtime.timebook import PartTimes
 
 __all__ = ["StepClock", "StepEpisodes", "step_metrics"]
 
@@ -20,6 +21,8 @@ class StepClock:
     publish_s: float
     save_s: float
     """For which the step before held the loop while it was written."""
+    parts: PartTimes
+    """Of the run, since the step before came to this place."""
 
 
 def step_metrics(
@@ -48,6 +51,10 @@ def step_metrics(
         Diagnostic(name="time/learn", value=clock.learn_s, unit="s", num_items=1),
         Diagnostic(name="time/publish", value=clock.publish_s, unit="s", num_items=1),
         Diagnostic(name="time/save", value=clock.save_s, unit="s", num_items=1),
+        *(
+            Diagnostic(name="time/part", value=seconds, unit="s", num_items=1, labels={"part": part, "state": state})
+            for (part, state), seconds in clock.parts.seconds.items()
+        ),
         Diagnostic(
             name="sys/tokens_s",
             value=sampled / clock.collect_s if clock.collect_s else None,

@@ -59,6 +59,8 @@ class StepReport:
     tokens_per_s: float
     left_s: float | None
     skipped: str | None
+    bottleneck: str | None
+    """The part of the run that the others waited for since the step before."""
     ledger: Mapping[str, int]
 
 

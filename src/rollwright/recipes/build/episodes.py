@@ -21,7 +21,9 @@ from rollwright.record import (
 )
 from rollwright.rendering import Renderer
 from rollwright.rollout import Clock, EpisodeSpec, Leg, Limits, Parked, run_episode, run_leg, submission_of
+from rollwright.runtime.metered import MeteredEnvironment
 from rollwright.runtime.parts import Attempt
+from rollwright.runtime.timebook import TimeBook
 from rollwright.verifiers import Composition
 
 __all__ = ["Episodes", "limits_of", "sampling_of"]
@@ -38,17 +40,19 @@ class Episodes:
     composition: Composition
     sandbox_profile: str | None
     clock: Clock
+    book: TimeBook
     places: asyncio.Semaphore
     """Bounds how many evaluation episodes are open at once; training has its dispatcher's own bound."""
 
     async def train(self, attempt: Attempt) -> Trajectory | Parked:
         """One attempt of the policy at a training task; where it parks at limits, what another one needs to go on."""
         return await run_leg(
-            Leg(spec=self._spec(attempt), past=attempt.past, at_limit=attempt.at_limit),
+            Leg(spec=self._spec(attempt), past=attempt.past, at_limit=attempt.at_limit, when_superseded="park"),
             engines=self._engines(self.engine),
-            environment=self.environment,
+            environment=MeteredEnvironment(self.environment, self.book),
             renderer=self.renderer,
             clock=self.clock,
+            interruption=attempt.interruption,
         )
 
     async def demonstrate(self, attempt: Attempt, environment: DemonstratingEnvironment) -> Trajectory:
@@ -91,7 +95,8 @@ class Episodes:
         """Score the finished members of one group."""
         if not trajectories:
             return ()
-        scores = await self.composition.score([submission_of(t, self.renderer) for t in trajectories])
+        with self.book.doing("verifiers"):
+            scores = await self.composition.score([submission_of(t, self.renderer) for t in trajectories])
         return tuple(
             ScoredTrajectory(
                 trajectory=trajectory,
@@ -126,7 +131,7 @@ class Episodes:
         return await run_episode(
             spec,
             engines=self._engines(engine),
-            environment=self.environment,
+            environment=MeteredEnvironment(self.environment, self.book),
             renderer=self.renderer,
             clock=self.clock,
         )

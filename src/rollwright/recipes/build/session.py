@@ -1,10 +1,11 @@
 """The parts of one run, joined: what `train`, `resume` and `eval` have in common."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,12 @@ from rollwright.rendering import Renderer, load_renderer
 from rollwright.rollout import SystemClock
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.loop import LoopParts
+from rollwright.runtime.metered import MeteredEngine
 from rollwright.runtime.observers import Observer
 from rollwright.runtime.parts import GroupCounter
 from rollwright.runtime.saving import CheckpointRule
 from rollwright.runtime.shutdown import Shutdown
+from rollwright.runtime.timebook import TimeBook
 from rollwright.runtime.weights import WeightChannel, WeightShelf
 
 if TYPE_CHECKING:
@@ -114,7 +117,7 @@ def open_engine(foundation: Foundation, shelf: WeightShelf, *, version: int) -> 
 
 
 def make_episodes(foundation: Foundation, engine: Engine) -> Episodes:
-    """What runs and scores the episodes of this run."""
+    """What runs and scores the episodes of this run, with a time book of its own."""
     return Episodes(
         recipe=foundation.recipe,
         engine=engine,
@@ -123,6 +126,7 @@ def make_episodes(foundation: Foundation, engine: Engine) -> Episodes:
         composition=foundation.world.verifiers.composition,
         sandbox_profile=foundation.world.sandbox_profile,
         clock=SystemClock(),
+        book=TimeBook(time.monotonic),
         places=asyncio.Semaphore(foundation.recipe.runtime.concurrency),
     )
 
@@ -155,6 +159,7 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
     thread = stack.enter_context(ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner"))
     counter = GroupCounter(order.first_group)
     episodes = make_episodes(foundation, engine)
+    episodes = replace(episodes, engine=MeteredEngine(engine, episodes.book))
     ledger = Ledger(episodes.clock.now, order.balance)
     stages = build_stages(
         StageParts(
@@ -172,7 +177,8 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
         stages=stages,
         learner=learner,
         learner_thread=thread,
-        channel=WeightChannel(learner, engine, shelf, thread),
+        channel=WeightChannel(learner, episodes.engine, shelf, thread),
+        book=episodes.book,
         counter=counter,
         ledger=ledger,
         evaluate=lambda step: run_evaluation(foundation, episodes, counter, step),

@@ -1,0 +1,85 @@
+"""Where the time of a run goes: each second of a part is in one state, and the part at work is named."""
+
+import asyncio
+
+import pytest
+
+from rollwright.engines import ScriptedEngine
+from rollwright.rollout import FixedClock
+from rollwright.runtime.metered import MeteredEngine
+from rollwright.runtime.timebook import PARTS, TimeBook
+from tests.engines.small import request_of
+
+
+@pytest.fixture
+def clock() -> FixedClock:
+    return FixedClock()
+
+
+@pytest.fixture
+def book(clock) -> TimeBook:
+    return TimeBook(clock.monotonic)
+
+
+def test_each_second_of_each_part_is_in_exactly_one_state(book, clock):
+    with book.doing("learner"):
+        clock.advance(2)
+    with book.doing("engine"):
+        clock.advance(3)
+        with book.doing("environment"), book.doing("engine"):
+            clock.advance(1)
+    with book.doing("engine", "syncing"), book.doing("learner", "syncing"):
+        clock.advance(0.5)
+    seconds = book.take().seconds
+    assert seconds == {
+        ("engine", "blocked"): 2.0,
+        ("engine", "busy"): 4.0,
+        ("engine", "syncing"): 0.5,
+        ("environment", "blocked"): 2.5,
+        ("environment", "busy"): 1.0,
+        ("environment", "starved"): 3.0,
+        ("learner", "busy"): 2.0,
+        ("learner", "starved"): 4.0,
+        ("learner", "syncing"): 0.5,
+        ("verifiers", "blocked"): 2.5,
+        ("verifiers", "starved"): 4.0,
+    }
+    for part in PARTS:
+        assert sum(s for (of, _), s in seconds.items() if of == part) == 6.5
+
+
+def test_the_bottleneck_is_the_part_that_worked_longest_and_each_look_begins_anew(book, clock):
+    with book.doing("environment"):
+        clock.advance(3)
+    with book.doing("learner"):
+        clock.advance(2)
+    assert book.take().bottleneck == "environment"
+    with book.doing("learner", "blocked"):
+        clock.advance(9)
+    assert book.take().bottleneck is None
+    assert book.take().seconds == {}
+
+
+def test_a_learner_that_waits_for_the_disk_is_blocked_and_one_that_waits_for_a_batch_is_starved(book, clock):
+    with book.doing("learner", "blocked"):
+        clock.advance(1)
+    clock.advance(2)
+    seconds = book.take().seconds
+    assert (seconds["learner", "blocked"], seconds["learner", "starved"]) == (1.0, 2.0)
+
+
+def test_an_engine_is_busy_from_a_request_to_its_last_chunk_also_where_it_is_left_early(book, clock):
+    engine = MeteredEngine(ScriptedEngine(lambda asked: [5, 6, 7]), book)
+
+    async def draw() -> None:
+        async for _ in engine.generate(request_of(1, chunk_tokens=1)):
+            clock.advance(1)
+        stream = engine.generate(request_of(2, chunk_tokens=1))
+        await anext(stream)
+        clock.advance(1)
+        await stream.aclose()
+        clock.advance(1)
+
+    asyncio.run(draw())
+    seconds = book.take().seconds
+    assert seconds["engine", "busy"] == 4.0 and seconds["engine", "blocked"] == 1.0
