@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from rollwright.record import Group, ScoredTrajectory, unscored
-from rollwright.runtime.dispatcher import member_change
 from rollwright.runtime.errors import RuntimeRunError
-from rollwright.runtime.ledger import Ledger
+from rollwright.runtime.ledger import Ledger, member_change
 from rollwright.runtime.parts import Attempt, Collected, CollectorState, EpisodeFn, GroupCounter
 from rollwright.tasks import TaskOrder
 
