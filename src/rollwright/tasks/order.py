@@ -76,11 +76,30 @@ class TaskOrder:
         self._pending: dict[int, _Pending] = {}
         self._again: deque[int] = deque()
 
-    def draw(self) -> Draw:
-        """The next draw; it stays pending until it is settled."""
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """Of each stratum in the draws, summing to 1."""
+        total = sum(line.stratum.weight for line in self._lines.values())
+        return {name: line.stratum.weight / total for name, line in self._lines.items()}
+
+    def draw(self, stratum: str | None = None) -> Draw:
+        """The next draw; it stays pending until it is settled.
+
+        Args:
+            stratum: whose turn it is; None: the strata take turns by weight. A draw that was handed out before and came
+                to no end is always first.
+
+        Raises:
+            TaskError: for a stratum that the mixture does not have.
+        """
         if self._again:
             return self._draw_of(self._pending[self._again.popleft()])
-        line = min(self._lines.values(), key=lambda one: (one.begun + 1) / one.stratum.weight)
+        if stratum is not None and stratum not in self._lines:
+            raise TaskError(f"the mixture has no stratum {stratum}; its strata are {', '.join(self._lines)}")
+        if stratum is None:
+            line = min(self._lines.values(), key=lambda one: (one.begun + 1) / one.stratum.weight)
+        else:
+            line = self._lines[stratum]
         pending = _Pending(number=self._next_number, stratum=line.stratum.name, position=line.begun)
         line.begun += 1
         self._next_number += 1
