@@ -118,9 +118,10 @@ async def run_leg(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """A limit at which the episode is parked."""
+    """Where the episode is parked."""
 
     reason: TerminalReason
+    """The limit; superseded where it was ended from outside."""
     snapshot: bytes | None
 
 
@@ -176,6 +177,8 @@ class _Driver:
                 if self._leg.at_limit == "park" and reason in PARKED_AT:
                     self._cut = _Cut(reason=reason, snapshot=await _snapshot(episode))
                     reason, cause = TerminalReason.SUPERSEDED, f"parked at {reason}"
+                elif self._leg.when_superseded == "park" and reason is TerminalReason.SUPERSEDED:
+                    self._cut = _Cut(reason=reason, snapshot=await _snapshot(episode))
                 elif reason.is_trainable:
                     left = await owed(episode.artifacts(), GRACE_S, "leaving its artifacts")
                     self._artifacts = read_artifacts(left)
@@ -218,7 +221,7 @@ class _Driver:
             turns = self._open_turns([self._scene.observe(observation) for observation in observations])
             sampled = await self._sample(turns)
             parsed = [self._scene.write(turn.actor, drawn) for turn, drawn in zip(turns, sampled, strict=True)]
-            self._unfinished = tuple(t for t, d in zip(turns, sampled, strict=True) if t.bound and d.finish == "length")
+            self._unfinished = tuple(t for t, d in zip(turns, sampled, strict=True) if _is_cut(t, d))
             for turn, drawn in zip(turns, sampled, strict=True):
                 self._history.take_turn(turn.actor.turn, drawn)
             for turn, drawn in zip(turns, sampled, strict=True):
@@ -342,16 +345,22 @@ class _Driver:
         if cut is None or trajectory.terminal_reason is not TerminalReason.SUPERSEDED:
             return None
         is_shared = not self._unfinished or any(turn.share == "episode" for turn in self._unfinished)
+        is_interrupted = cut.reason is TerminalReason.SUPERSEDED
+        # A turn of which nothing was drawn has no past: it is drawn from its beginning, under the weights of then.
+        empty = {t.actor.turn for t in self._unfinished if self._history.turns[t.actor.turn].num_tokens == 0}
         return Parked(
             trajectory=trajectory,
-            limits=self._leg.further_limits(cut.reason, "episode" if is_shared else "turn"),
+            limits=self._leg.limits
+            if is_interrupted
+            else self._leg.further_limits(cut.reason, "episode" if is_shared else "turn"),
             tools=self._scene.tools,
-            turns=self._history.turns,
-            cut=frozenset(turn.actor.turn for turn in self._unfinished),
+            turns={number: turn for number, turn in self._history.turns.items() if number not in empty},
+            cut=frozenset(turn.actor.turn for turn in self._unfinished) - empty,
             results=self._history.results,
             steps=self._history.steps,
             open_turns=self._open,
             snapshot=cut.snapshot,
+            is_interrupted=is_interrupted,
         )
 
     async def _release(self) -> None:
@@ -401,6 +410,11 @@ class _Driver:
             tools_s=self._tools_s,
             cost=sum(costs) if costs else None,
         )
+
+
+def _is_cut(turn: OpenTurn, sampled: SampledTurn) -> bool:
+    """True where more of a turn could be drawn: its tokens ran out, or it was ended from outside."""
+    return sampled.finish == "aborted" or (turn.bound is not None and sampled.finish == "length")
 
 
 async def _snapshot(episode: Episode) -> bytes | None:

@@ -54,6 +54,8 @@ class Parked:
     """Those that wait for their actor, with the states that they were opened in."""
     snapshot: bytes | None
     """Of the environment as it waits; None where it takes none."""
+    is_interrupted: bool = False
+    """It was superseded from outside: nothing ran out, so a turn that goes on has what it had left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,6 +67,8 @@ class Leg:
     """What it goes on with; None where it begins at the task."""
     at_limit: Literal["end", "park"] = "end"
     """What tokens or turns that run out do to it."""
+    when_superseded: Literal["end", "park"] = "end"
+    """What an interruption by `superseded` does to it."""
 
     @property
     def limits(self) -> Limits:
@@ -141,6 +145,12 @@ class History:
     def goes_on(self, turn: int) -> bool:
         """Whether the turn was cut, and more of it is to be drawn."""
         return self._past is not None and turn in self._past.cut
+
+    def turn_tokens(self, turn: int, allowed: int) -> int:
+        """Tokens that a turn may still draw: a fresh allowance, or what an interrupted one had left."""
+        if self._past is None or not self._past.is_interrupted or not self.goes_on(turn):
+            return allowed
+        return max(0, allowed - self._past.turns[turn].num_tokens)
 
     def take_turn(self, turn: int, sampled: SampledTurn) -> None:
         """Note a turn, whole or as far as it went."""

@@ -60,6 +60,7 @@ class TurnOpener:
         if drawn is not None and not self._history.goes_on(actor.turn):
             return OpenTurn(actor=actor, max_tokens=0, bound=None, share="turn", drawn=drawn)
         limits, policy = self._limits, actor.context.policy
+        turn_tokens = self._history.turn_tokens(actor.turn, limits.turn_tokens)
         if policy not in self._engines:
             raise EnvironmentBrokenError(f"its actor {actor.context.actor!r} needs policy {policy!r}: no engine has it")
         most = min(limits.context_tokens, self._engines[policy].capabilities.max_context_tokens)
@@ -67,14 +68,14 @@ class TurnOpener:
         if room <= 0 and drawn is None:
             raise EpisodeEndedError(TerminalReason.CONTEXT_LIMIT)
         bound: TerminalReason | None = TerminalReason.TOKEN_LIMIT
-        if room < min(left, limits.turn_tokens):
+        if room < min(left, turn_tokens):
             bound = TerminalReason.CONTEXT_LIMIT
-        elif limits.turn_tokens < left and limits.cut_turn == "go_on":
+        elif turn_tokens < left and limits.cut_turn == "go_on":
             bound = None
         return OpenTurn(
             actor=actor,
-            max_tokens=max(0, min(room, left, limits.turn_tokens)),
+            max_tokens=max(0, min(room, left, turn_tokens)),
             bound=bound,
-            share="turn" if limits.turn_tokens < left else "episode",
+            share="turn" if turn_tokens < left else "episode",
             drawn=drawn,
         )
