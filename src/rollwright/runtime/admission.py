@@ -20,6 +20,10 @@ class AdmissionRule:
     max_lag: int
     max_running: int | None = None
     """Slots in flight at once, at least G; None leaves that to the places of the engine."""
+    extra_slots: int = 0
+    """Started beyond what a batch needs, so that it is full before the slowest end (oversampling); a multiple of G."""
+    max_steps: int | None = None
+    """Of the stage: nothing is started that no step of it could train. None: it goes on."""
 
     def __post_init__(self) -> None:
         """Refuse a batch that groups cannot fill."""
@@ -33,6 +37,11 @@ class AdmissionRule:
         if self.max_running is not None and self.max_running < self.group_size:
             raise ValueError(
                 f"max_running is {self.max_running} and groups have {self.group_size} slots; a group starts whole."
+            )
+        if self.extra_slots < 0 or self.extra_slots % self.group_size:
+            raise ValueError(
+                f"extra_slots is {self.extra_slots} and groups have {self.group_size} slots; it is a multiple of that, "
+                "from 0."
             )
 
     def admits(self, *, accepted: int, running: int, version: int) -> bool:
@@ -51,8 +60,20 @@ class AdmissionRule:
         return by_age if self.max_running is None else min(by_age, self.max_running - running)
 
     def staleness_capacity(self, *, accepted: int, running: int, version: int) -> int:
-        """Slots that may start without any of them being too old when trained: (version + 1 + max_lag)·B less these."""
-        return (version + 1 + self.max_lag) * self.batch_slots - accepted - running
+        """Slots that may start without any of them being too old when trained: (version + 1 + max_lag)·B less these.
+
+        Oversampling adds its slots, but not to the last batch of a stage.
+        """
+        steps = version + 1 + self.max_lag
+        allowed = steps * self.batch_slots + self.extra_slots
+        if self.max_steps is not None:
+            allowed = min(allowed, self.max_steps * self.batch_slots)
+        return allowed - accepted - running
+
+    @property
+    def most_ready(self) -> int:
+        """Slots that can be in flight, ready or in the batch that is being trained, at any time."""
+        return (self.max_lag + 2) * self.batch_slots + self.extra_slots
 
 
 def _divisors(number: int) -> list[int]:

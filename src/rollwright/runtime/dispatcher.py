@@ -3,30 +3,48 @@
     tasks ──take──► admit? ──► group: slots run at once ──► score ──► buffer ──collect──► batch
                       ▲            │ failed by no fault of its own: new attempt, same slot, same seeds
                       │            │ cut by a limit, under `resume`: new attempt, which goes on with it
+                      │            │ superseded by a full batch: parked till the next step, or dispatched again
                       │            └ failed for good: the incomplete-group rule
-                      └── woken by: a saved step (version + 1), a filtered or expired group
+                      └── woken by: a new version (version + 1), a filtered or expired group, a free place
 
-One background loop (`run`) admits; each group is a task of its TaskGroup. It waits on `_wake` alone.
+One background loop (`run`) admits; each group is a task of its TaskGroup. It waits on `_wake` alone. Nothing here grows
+without bound: groups in flight and ready are bounded by admission, groups aside by the refill rule, episodes that wait
+for a place by one group.
 """
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from rollwright.record import Group, LedgerState, Lineage, ScoredTrajectory, Task, Trajectory, unscored
-from rollwright.rollout import Parked
+from rollwright.algorithms.diagnostics.updates import Diagnostic
+from rollwright.algorithms.sampling.dynamic_sampling import ProposedGroup
+from rollwright.record import Group, LedgerState, ScoredTrajectory, Trajectory, unscored
 from rollwright.runtime.admission import AdmissionRule
-from rollwright.runtime.buffer import GroupBuffer, ReadyGroup
+from rollwright.runtime.buffer import GroupBuffer, ReadyGroup, RefillRule
+from rollwright.runtime.collected_metrics import duplicates_refused, outcomes_before_filter
+from rollwright.runtime.deliveries import Deliveries
 from rollwright.runtime.errors import NoProgressError
-from rollwright.runtime.ledger import Ledger, SlotChange
-from rollwright.runtime.parts import Attempt, Collected, CollectorState, GroupCounter, LegFn, ScoreFn
-from rollwright.tasks import Draw, TaskOrder
+from rollwright.runtime.filtering import (
+    IncompleteRule,
+    OverLag,
+    deciding_version,
+    is_enough,
+    proposed_group,
+    split_by_age,
+)
+from rollwright.runtime.flights import Flight, SlotRules, SlotRunner
+from rollwright.runtime.ledger import Ledger, SlotChange, member_change
+from rollwright.runtime.mixing import MixtureRule, SourceMix
+from rollwright.runtime.parts import Collected, CollectorState, GroupCounter, LegFn, OpenGroup, ScoreFn
+from rollwright.tasks import TaskOrder
 
-__all__ = ["Dispatcher", "DispatchRules"]
+__all__ = ["DispatchRules", "Dispatcher"]
 
 _HOPELESS_GROUPS = 8
 """Groups in a row without one finished episode, after which the run stops."""
+_VAIN_BATCHES = 8
+"""Batches of incomplete groups in a row that were filtered, after which the run stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,22 +56,29 @@ class DispatchRules:
     max_attempts: int
     """Of a slot, those that failed by no fault of the policy; a resumption is none of them."""
     concurrency: int
-    incomplete: Literal["train", "filter"]
+    incomplete: IncompleteRule
     first_version: int
     """Policy version at the stage's start."""
     max_resumptions: int = 0
     """How often a slot whose episode a limit cut goes on with it; after that it ends there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Dispatched:
-    group_id: int
-    draw: Draw
-    version: int
+    min_fraction: float = 0.0
+    """Of a group's slots that must have come, where what came is trained; one at least."""
+    over_lag: OverLag = "expire"
+    """What becomes of a trajectory over the largest lag."""
+    mixture: MixtureRule = "dispatch"
+    refill: RefillRule | None = None
+    """Not None: groups without contrast are filtered and replaced."""
+    stragglers: Literal["wait", "park", "requeue"] = "wait"
+    """What becomes of episodes in flight when the batch is full: they run on; they are parked, and go on with the next
+    step; or those that the next batch could not take are dispatched again."""
+    success_at: float = 1.0
+    """Reward from which an attempt is right, for the shares of groups without contrast."""
 
     @property
-    def task(self) -> Task:
-        return self.draw.task
+    def is_plain(self) -> bool:
+        """True where every dispatched group is trained in its turn."""
+        is_synchronous = self.admission.max_lag == 0 and self.stragglers == "wait"
+        return is_synchronous and self.mixture == "dispatch" and self.refill is None
 
 
 class Dispatcher:
@@ -72,20 +97,40 @@ class Dispatcher:
         """Store the parts; nothing runs before `run`."""
         self._rules = rules
         self._order = order
-        self._draws: dict[int, int] = {}
         self._counter = counter
         self._ledger = ledger
-        self._run_episode = run_episode
         self._score = score
-        self._buffer = GroupBuffer((rules.admission.max_lag + 2) * rules.admission.batch_slots)
-        self._places = asyncio.Semaphore(rules.concurrency)
+        self._flights: dict[int, Flight] = {}
+        """In flight, ready or in a batch that is not settled, by group id."""
+        self._again: dict[int, OpenGroup] = {}
+        """By number of the draw: groups that wait to be dispatched again."""
+        self._deliveries = Deliveries()
+        self._slots = SlotRunner(
+            SlotRules(
+                stage=rules.stage,
+                max_attempts=rules.max_attempts,
+                max_resumptions=rules.max_resumptions,
+                at_last_failure="wait" if rules.incomplete == "wait" else "give_up",
+            ),
+            run_episode=run_episode,
+            deliveries=self._deliveries,
+            places=rules.concurrency,
+            watch=self,
+        )
+        self._mix = SourceMix(order.shares, rules.mixture)
+        aside = 0 if rules.refill is None else rules.refill.most_extra * rules.admission.group_size
+        self._buffer = GroupBuffer(rules.admission.most_ready + aside, refill=rules.refill)
         self._wake = asyncio.Event()
+        self._next_step = asyncio.Event()
         self._running = 0
         self._trained = 0
         self._steps = 0
         self._open_steps = 0
         self._untrained: list[ScoredTrajectory] = []
+        self._proposed: list[ProposedGroup] = []
+        """Scored since the last batch, where groups without contrast are filtered."""
         self._hopeless = 0
+        self._in_vain = 0
 
     @property
     def needs_policy(self) -> bool:
@@ -100,17 +145,9 @@ class Dispatcher:
         """
         async with asyncio.TaskGroup() as groups:
             while True:
-                while self._rules.admission.admits(
-                    accepted=self._trained + self._buffer.ready_slots, running=self._running, version=self._open_steps
-                ):
-                    dispatched = _Dispatched(
-                        group_id=self._counter.take(), draw=self._order.draw(), version=self._version
-                    )
-                    self._draws[dispatched.group_id] = dispatched.draw.number
-                    self._running += self._rules.admission.group_size
-                    for slot in range(self._rules.admission.group_size):
-                        self._enter(dispatched, slot, "in_flight")
-                    groups.create_task(self._run_group(dispatched), name=f"group {dispatched.group_id}")
+                while self._may_start():
+                    flight = self._start()
+                    groups.create_task(self._run_group(flight), name=f"group {flight.group_id}")
                 self._wake.clear()
                 await self._wake.wait()
 
@@ -120,23 +157,35 @@ class Dispatcher:
         expired: list[ScoredTrajectory] = []
         while True:
             batch, old = await self._buffer.take(self._rules.admission.batch_slots, oldest_allowed=oldest)
-            for ready in old:
-                self._settle(ready.group, "expired", "lag")
-                expired += ready.group.members
             if batch:
-                others = (*self._untrained, *expired)
-                self._untrained = []
-                # In the batch and not yet trained: they keep their place in the account until the step is settled.
-                self._trained += sum(r.group.size for r in batch)
-                return Collected(groups=tuple(r.group for r in batch), others=others)
+                # Not yet trained: they keep their place in the account until the step is settled. A batch that stayed
+                # smaller has used up its whole allowance.
+                self._trained += self._rules.admission.batch_slots
+            for ready in old:
+                expired += await self._expire(ready, oldest)
+            if batch:
+                break
             self._wake.set()
+        for ready in batch:
+            tokens = sum(m.trajectory.num_action_tokens for m in ready.group.members)
+            self._mix.accepted(self._flights[ready.group.group_id].draw.stratum, tokens)
+        filtered = [
+            m for aside in self._buffer.take_aside() for m in self._settle(aside.group, "filtered", "no_contrast")
+        ]
+        await self._hold_stragglers(step)
+        others = (*self._untrained, *expired, *filtered)
+        self._untrained = []
+        self._wake.set()
+        return Collected(groups=tuple(r.group for r in batch), others=others, measures=self._measures())
 
     def settle(self, step: int, groups: Sequence[Group]) -> None:
         """Note the batch in the ledger."""
         for group in groups:
-            self._order.settle(self._draws.pop(group.group_id))
+            flight = self._flights.pop(group.group_id)
+            self._order.settle(flight.draw.number)
             for member in group.members:
                 self._enter_member(member, "trained", step=step)
+            self._ledger.close(group.group_id, group.size)
         self._steps += 1
 
     def leftovers(self) -> tuple[ScoredTrajectory, ...]:
@@ -145,117 +194,250 @@ class Dispatcher:
         return left
 
     def advance(self) -> None:
-        """Let the groups of the next version start."""
+        """Let the groups of the next version start, and parked episodes go on."""
         self._open_steps = self._steps
+        self._next_step.set()
+        self._next_step = asyncio.Event()
         self._wake.set()
 
     def state(self) -> CollectorState:
-        """What this stage has trained, and the place in the order of tasks."""
-        return CollectorState(trained_slots=self._trained, steps=self._steps, order=self._order.state())
+        """What this stage has trained, the place in the order of tasks, and what is to be dispatched again."""
+        groups = {g.draw: g for g in self._again.values()}
+        for flight in self._flights.values():
+            groups[flight.draw.number] = self._open_group(flight, "restart")
+        return CollectorState(
+            trained_slots=self._trained,
+            steps=self._steps,
+            order=self._order.state(),
+            open_groups=tuple(groups[draw] for draw in sorted(groups)),
+            owed=self._mix.state() if self._rules.mixture == "deficit" else None,
+        )
 
     def restore(self, state: CollectorState) -> None:
-        """Go on from what was saved; groups that were in flight then are dispatched anew."""
+        """Go on from what was saved; groups that were in flight or ready then are dispatched anew."""
         assert state.order is not None, "an RL stage saves its place in the order of tasks"
         self._trained, self._steps = state.trained_slots, state.steps
         self._open_steps = self._steps
         self._order.restore(state.order)
+        for group in state.open_groups:
+            self._ledger.reopen(group.group_id, group.states)
+            self._again[group.draw] = group
+        if state.owed is not None and self._rules.mixture == "deficit":
+            self._mix.restore(state.owed)
+
+    async def deliver(self, group: Group) -> Literal["accepted", "refused"]:
+        """Take a group of which every slot has ended, once; a second delivery is refused and counted.
+
+        Raises:
+            NoProgressError: when group after group fails for good.
+        """
+        if not self._deliveries.accept(_name(group.group_id)):
+            return "refused"
+        self._running -= group.size
+        self._mix.completed(self._flights[group.group_id].draw.stratum)
+        if self._rules.refill is not None:
+            self._proposed.append(proposed_group(group))
+        if is_enough(len(group.members), group.size, self._rules.incomplete, min_fraction=self._rules.min_fraction):
+            self._hopeless = self._in_vain = 0
+            await self._buffer.put(self._ready(group))
+            return "accepted"
+        self._untrained += self._settle(group, "filtered", "incomplete_group")
+        self._note_vain(group)
+        self._wake.set()
+        return "accepted"
+
+    # What a slot tells and asks.
+
+    def began_attempt(self, flight: Flight, slot: int) -> None:
+        """A further attempt starts in a slot."""
+        self._enter(flight, slot, "in_flight")
+
+    def left_attempt(self, attempt: ScoredTrajectory) -> None:
+        """An attempt is over that no batch will hold."""
+        self._untrained.append(attempt)
+
+    async def may_go_on(self, flight: Flight) -> None:
+        """Wait until a superseded episode may go on; calls the flight off where it would come too late."""
+        while self._open_steps <= flight.held_at and flight.called_off is None:
+            await self._next_step.wait()
+        is_late = flight.oldest is not None and flight.oldest < self._version - self._rules.admission.max_lag
+        if is_late and self._rules.over_lag == "expire":
+            await flight.call_off("lag")
+
+    def place_free(self) -> None:
+        """An episode left its place, or wants none any more."""
+        self._wake.set()
 
     @property
     def _version(self) -> int:
         return self._rules.first_version + self._open_steps
 
-    async def _run_group(self, dispatched: _Dispatched) -> None:
+    def _may_start(self) -> bool:
+        """Age allows a group, and at least one of its episodes has a place."""
+        return self._slots.has_place and self._rules.admission.admits(
+            accepted=self._trained + self._buffer.ready_slots, running=self._running, version=self._open_steps
+        )
+
+    def _start(self) -> Flight:
+        size = self._rules.admission.group_size
+        flight = Flight(
+            group_id=self._counter.take(),
+            draw=self._order.draw(self._mix.next_source()),
+            version=self._version,
+            size=size,
+            attempts=[0] * size,
+        )
+        self._flights[flight.group_id] = flight
+        self._deliveries.expect(_name(flight.group_id))
+        self._mix.dispatched(flight.draw.stratum)
+        self._slots.want(size)
+        self._running += size
+        if (before := self._again.pop(flight.draw.number, None)) is not None:
+            self._requeue(before, flight)
+        for slot in range(size):
+            self._enter(flight, slot, "in_flight")
+        return flight
+
+    def _requeue(self, before: OpenGroup, successor: Flight) -> None:
+        """Each slot of a group that came to no end points to the group that its draw is dispatched in now."""
+        for slot, state in enumerate(before.states):
+            if state is not None:
+                self._ledger.enter(
+                    SlotChange(
+                        group_id=before.group_id,
+                        slot=slot,
+                        attempt=before.attempts[slot],
+                        state="requeued",
+                        task=successor.task,
+                        step=self._version + 1,
+                        policy_version=before.policy_version,
+                        rule=before.rule,
+                        successor=successor.group_id,
+                    )
+                )
+
+    async def _run_group(self, flight: Flight) -> None:
         async with asyncio.TaskGroup() as slots:
             running = [
-                slots.create_task(self._run_slot(dispatched, slot), name=f"group {dispatched.group_id} slot {slot}")
-                for slot in range(self._rules.admission.group_size)
+                slots.create_task(self._slots.run(flight, slot), name=f"group {flight.group_id} slot {slot}")
+                for slot in range(flight.size)
             ]
         ended = [task.result() for task in running]
-        members = await self._score([t for t in ended if t.terminal_reason.is_trainable])
-        for slot, trajectory in enumerate(ended):
+        if flight.called_off is not None:
+            self._give_back(flight, flight.called_off, ended)
+            return
+        whole = [t for t in ended if t is not None]
+        members = await self._score([t for t in whole if t.terminal_reason.is_trainable])
+        for trajectory in whole:
             if not trajectory.terminal_reason.is_trainable:
-                self._enter(dispatched, slot, "failed", trajectory=trajectory, rule=trajectory.failure_cause)
+                self._enter(flight, trajectory.slot, "failed", trajectory=trajectory, rule=trajectory.failure_cause)
         for member in members:
             self._enter_member(member, "ready", step=self._version + 1)
-        group = Group(
-            group_id=dispatched.group_id,
-            task=dispatched.task,
-            size=self._rules.admission.group_size,
-            members=tuple(members),
-        )
-        self._running -= group.size
-        is_complete = len(group.members) == group.size
-        if group.members and (is_complete or self._rules.incomplete == "train"):
-            self._hopeless = 0
-            await self._buffer.put(ReadyGroup(group=group, oldest_version=_oldest_version(group, self._version)))
+        await self.deliver(Group(group_id=flight.group_id, task=flight.task, size=flight.size, members=tuple(members)))
+
+    def _give_back(self, flight: Flight, rule: str, ended: Sequence[Trajectory | None]) -> None:
+        """The draw is handed out again; what was made of it is recorded and never trained."""
+        del self._flights[flight.group_id]
+        self._deliveries.forget(_name(flight.group_id))
+        self._running -= flight.size
+        self._untrained += [unscored(t, "requeued") for t in ended if t is not None and t.terminal_reason.is_trainable]
+        self._order.give_back(flight.draw.number)
+        self._again[flight.draw.number] = self._open_group(flight, rule)
+        self._mix.lost(flight.draw.stratum, "requeued")
+        self._wake.set()
+
+    async def _hold_stragglers(self, step: int) -> None:
+        """The batch is full: what is in flight is parked, or given up where the next batch could not take it."""
+        if self._rules.stragglers == "wait":
             return
-        self._settle(group, "filtered", "incomplete_group")
-        self._untrained += group.members
+        next_oldest = step - self._rules.admission.max_lag
+        for flight in tuple(self._flights.values()):
+            if not flight.running:
+                continue
+            flight.held_at = self._open_steps
+            if self._rules.stragglers == "park":
+                await flight.interrupt()
+            elif flight.version < next_oldest:
+                await flight.call_off("straggler")
+
+    async def _expire(self, ready: ReadyGroup, oldest_allowed: int) -> Sequence[ScoredTrajectory]:
+        """Members over the largest lag leave alone; what is left of their group stays where it is enough."""
+        group, rules = ready.group, self._rules
+        fresh, stale = split_by_age(group.members, rules.over_lag, oldest_allowed=oldest_allowed)
+        if is_enough(len(fresh), group.size, rules.incomplete, min_fraction=rules.min_fraction):
+            for member in stale:
+                self._enter_member(member, "expired", step=self._version + 1, rule="lag")
+            await self._buffer.put(self._ready(replace(group, members=fresh)))
+            return stale
+        for member in fresh:
+            self._enter_member(member, "filtered", step=self._version + 1, rule="incomplete_group")
+        self._settle(replace(group, members=stale), "expired", "lag")
+        return group.members
+
+    def _ready(self, group: Group) -> ReadyGroup:
+        return ReadyGroup(
+            group=group,
+            oldest_version=deciding_version(group.members, self._rules.over_lag, otherwise=self._version),
+            has_contrast=self._rules.refill is None or proposed_group(group).has_contrast,
+        )
+
+    def _note_vain(self, group: Group) -> None:
+        """Stop where nothing comes of what is dispatched."""
         self._hopeless = 0 if group.members else self._hopeless + 1
+        self._in_vain += group.size
+        causes = [t.trajectory.failure_cause for t in self._untrained if t.trajectory.group_id == group.group_id]
+        cause = next((c for c in reversed(causes) if c is not None), None)
         if self._hopeless >= _HOPELESS_GROUPS:
             raise NoProgressError(
                 f"{self._hopeless} groups in a row ended without one episode, each slot after "
-                f"{self._rules.max_attempts} attempts; the last cause: {ended[-1].failure_cause}. Mend the engine or "
+                f"{self._rules.max_attempts} attempts; the last cause: {cause}. Mend the engine or "
                 "the environment and `rollwright resume` the run."
             )
-        self._wake.set()
+        if self._in_vain >= _VAIN_BATCHES * self._rules.admission.batch_slots:
+            raise NoProgressError(
+                f"{self._in_vain} slots in a row were of groups that lost members and were filtered; the last cause: "
+                f"{cause}. Mend the engine or the environment, or set rollout.incomplete_groups to train, and "
+                "`rollwright resume` the run."
+            )
 
-    async def _run_slot(self, dispatched: _Dispatched, slot: int) -> Trajectory:
-        """Attempts until one may be trained. One that failed behind a parked episode is retried from there."""
-        lineage: Lineage | None = None
-        parent: str | None = None
-        past: Parked | None = None
-        failed = resumed = 0
-        while True:
-            if failed or resumed:
-                self._enter(dispatched, slot, "in_flight", attempt=failed + resumed)
-            async with self._places:
-                ended = await self._run_episode(
-                    Attempt(
-                        purpose="train",
-                        stage=self._rules.stage,
-                        group_id=dispatched.group_id,
-                        slot=slot,
-                        attempt=failed + resumed,
-                        task=dispatched.task,
-                        lineage=lineage,
-                        parent_trajectory_id=parent,
-                        past=past,
-                        at_limit="park" if resumed < self._rules.max_resumptions else "end",
-                    )
-                )
-            if isinstance(ended, Parked):
-                trajectory, past, lineage = ended.trajectory, ended, "resumed_from"
-                resumed += 1
-            elif ended.terminal_reason.is_trainable:
-                return ended
-            else:
-                trajectory, lineage = ended, "retry_of"
-                failed += 1
-            parent = trajectory.trajectory_id
-            self._untrained.append(unscored(trajectory, str(trajectory.terminal_reason)))
-            if failed == self._rules.max_attempts:
-                return trajectory
+    def _measures(self) -> tuple[Diagnostic, ...]:
+        refused = self._deliveries.take_refused()
+        if self._rules.is_plain:
+            return (duplicates_refused(refused),) if refused else ()
+        seen: tuple[Diagnostic, ...] = ()
+        if self._rules.refill is not None:
+            seen = outcomes_before_filter(self._proposed, success_at=self._rules.success_at)
+            self._proposed = []
+        return (*self._mix.report(), *seen, duplicates_refused(refused))
+
+    def _open_group(self, flight: Flight, rule: str) -> OpenGroup:
+        return OpenGroup(
+            group_id=flight.group_id,
+            draw=flight.draw.number,
+            policy_version=flight.version,
+            attempts=tuple(flight.attempts),
+            states=self._ledger.states_of(flight.group_id, flight.size),
+            rule=rule,
+        )
 
     def _enter(
         self,
-        dispatched: _Dispatched,
+        flight: Flight,
         slot: int,
         state: LedgerState,
         *,
-        attempt: int = 0,
         trajectory: Trajectory | None = None,
         rule: str | None = None,
     ) -> None:
         self._ledger.enter(
             SlotChange(
-                group_id=dispatched.group_id,
+                group_id=flight.group_id,
                 slot=slot,
-                attempt=trajectory.attempt if trajectory else attempt,
+                attempt=flight.attempts[slot],
                 state=state,
-                task=dispatched.task,
+                task=flight.task,
                 step=self._version + 1,
-                policy_version=dispatched.version,
+                policy_version=flight.version,
                 trajectory_id=trajectory.trajectory_id if trajectory else None,
                 rule=rule,
             )
@@ -266,35 +448,16 @@ class Dispatcher:
     ) -> None:
         self._ledger.enter(member_change(member, state, step=step, rule=rule, version=self._version))
 
-    def _settle(self, group: Group, state: LedgerState, rule: str) -> None:
-        self._order.settle(self._draws.pop(group.group_id))
+    def _settle(self, group: Group, state: Literal["filtered", "expired"], rule: str) -> tuple[ScoredTrajectory, ...]:
+        """A group comes to an end untrained."""
+        flight = self._flights.pop(group.group_id)
+        self._order.settle(flight.draw.number)
         for member in group.members:
             self._enter_member(member, state, step=self._version + 1, rule=rule)
+        self._ledger.close(group.group_id, group.size)
+        self._mix.lost(flight.draw.stratum, state)
+        return group.members
 
 
-def member_change(
-    member: ScoredTrajectory, state: LedgerState, *, step: int, version: int, rule: str | None = None
-) -> SlotChange:
-    """The change of state of the slot that a finished member stands in."""
-    trajectory = member.trajectory
-    return SlotChange(
-        group_id=trajectory.group_id,
-        slot=trajectory.slot,
-        attempt=trajectory.attempt,
-        state=state,
-        task=trajectory.task,
-        step=step,
-        policy_version=version,
-        trajectory_id=trajectory.trajectory_id,
-        rule=rule,
-    )
-
-
-def _oldest_version(group: Group, newest: int) -> int:
-    versions = [
-        s.policy_version
-        for m in group.members
-        for s in m.trajectory.segments
-        if s.origin == "policy" and s.policy_version is not None
-    ]
-    return min(versions, default=newest)
+def _name(group_id: int) -> str:
+    return f"group {group_id}"

@@ -1,14 +1,24 @@
 """What the wiring hands to the loop: episodes, scores, tasks and a learner, each behind a small face."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from rollwright.algorithms import Objective
+from rollwright.algorithms.diagnostics.updates import Diagnostic
 from rollwright.batches import StepBatch, UpdateOutcome, UpdatePlan
-from rollwright.record import Group, Lineage, Purpose, ScoredTrajectory, Task, Trajectory, WeightsManifest
-from rollwright.rollout import Parked
+from rollwright.record import (
+    Group,
+    LedgerState,
+    Lineage,
+    Purpose,
+    ScoredTrajectory,
+    Task,
+    Trajectory,
+    WeightsManifest,
+)
+from rollwright.rollout import Interruption, Parked
 
 __all__ = [
     "Attempt",
@@ -19,6 +29,7 @@ __all__ = [
     "GroupCounter",
     "Learner",
     "LegFn",
+    "OpenGroup",
     "ScoreFn",
 ]
 
@@ -39,6 +50,8 @@ class Attempt:
     """The parked episode that it goes on with; None where it begins at the task."""
     at_limit: Literal["end", "park"] = "end"
     """What tokens or turns that run out do to it."""
+    interruption: Interruption = field(default_factory=Interruption, compare=False)
+    """Ends it from outside: superseded, it is parked; aborted, it is over."""
 
 
 EpisodeFn = Callable[[Attempt], Awaitable[Trajectory]]
@@ -52,15 +65,57 @@ ScoreFn = Callable[[Sequence[Trajectory]], Awaitable[Sequence[ScoredTrajectory]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenGroup:
+    """A dispatched group that had not come to its end: after a restart its draw is dispatched again, as a new group."""
+
+    group_id: int
+    draw: int
+    """Its number in the order of tasks."""
+    policy_version: int
+    attempts: tuple[int, ...]
+    """The newest of each slot."""
+    states: tuple[LedgerState | None, ...]
+    """Of each slot in the ledger: in flight, ready or failed; None where it came to its end alone."""
+    rule: str
+    """Why it is dispatched again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectorState:
     """Where a collector stands after a settled step."""
 
     trained_slots: int = 0
-    """Since the stage's start."""
+    """Since the stage's start; a batch that stayed smaller counts whole."""
     steps: int = 0
     """Since the stage's start."""
     order: Mapping[str, int] | None = None
     """The cursor of the task order; None where tasks are not drawn."""
+    open_groups: tuple[OpenGroup, ...] = ()
+    """In order of their draws, which the cursor holds as pending."""
+    owed: Mapping[str, float] | None = None
+    """Groups that each source is owed; None where the order of tasks says whose turn it is."""
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> "CollectorState":
+        """Read what `dataclasses.asdict` and JSON made of a state; keys that an older run did not write are empty."""
+        groups = tree.get("open_groups", ())
+        return cls(
+            trained_slots=tree["trained_slots"],
+            steps=tree["steps"],
+            order=tree["order"],
+            open_groups=tuple(
+                OpenGroup(
+                    group_id=group["group_id"],
+                    draw=group["draw"],
+                    policy_version=group["policy_version"],
+                    attempts=tuple(group["attempts"]),
+                    states=tuple(group["states"]),
+                    rule=group["rule"],
+                )
+                for group in groups
+            ),
+            owed=tree.get("owed"),
+        )
 
 
 class GroupCounter:
@@ -92,6 +147,8 @@ class Collected:
     groups: tuple[Group, ...]
     others: tuple[ScoredTrajectory, ...]
     """Failed and parked attempts, filtered and expired episodes: recorded, never trained."""
+    measures: tuple[Diagnostic, ...] = ()
+    """What the collector counted since the last batch: metrics of the step."""
 
 
 class Collector(Protocol):
@@ -152,6 +209,10 @@ class Learner(Protocol):
         """The weights as they stand."""
         ...
 
-    def save(self, folder: Path) -> None:
-        """Write weights and training state into an empty folder, which the caller makes durable."""
+    def snapshot(self) -> Callable[[Path], None]:
+        """Weights and training state as they stand, apart from the learner.
+
+        Returns:
+            Writes them into an empty folder, which the caller makes durable; from any thread, at any later time.
+        """
         ...

@@ -60,7 +60,7 @@ class Progress:
                 f"the checkpoint's state has schema version {version}; this rollwright reads {_SCHEMA_VERSION}. Resume "
                 "with the version that wrote it (manifest.json names it)."
             )
-        tree["collector"] = CollectorState(**tree["collector"])
+        tree["collector"] = CollectorState.from_tree(tree["collector"])
         tree["balance"] = LedgerBalance(**tree["balance"])
         tree["controllers"] = tuple(tree["controllers"])
         tree["evaluations"] = tuple(EvaluationPoint(**e) for e in tree["evaluations"])
