@@ -88,7 +88,6 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
     MetricEntry(
         "mask/rewards_moved", "rewards that stood where nothing is trained and were moved", "count", later="batches"
     ),
-    MetricEntry("sys/idle", "seconds in which the learner waited", "s", later="runtime"),
     MetricEntry(
         "sys/accepted_per_gpu_hour",
         "trained episodes per accelerator hour",

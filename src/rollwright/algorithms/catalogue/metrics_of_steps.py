@@ -142,6 +142,7 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         "s",
         _STEP,
         labels=("part", "state"),
+        known_as=("sys/idle",),
         note="the part that is busy longest is the bottleneck",
     ),
     MetricEntry("time/save", "waiting until the step before is written", "s", _STEP),
