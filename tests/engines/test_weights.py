@@ -236,12 +236,13 @@ def test_a_manifest_of_another_policy_or_kind_is_refused():
     asyncio.run(run())
 
 
-def test_weights_that_are_not_finite_lose_their_requests_and_leave_no_trace_in_the_caches():
+def test_weights_that_give_no_finite_logits_lose_their_requests_and_leave_no_trace_in_the_caches():
     old, shelf = small_model("qwen3"), Shelf()
 
     async def run():
         engine = open_engine(old, SETTINGS, shelf.read)
-        shelf.weights = {name: torch.full_like(tensor, torch.nan) for name, tensor in weights_of(old).items()}
+        # Each number is finite, and the first product is not.
+        shelf.weights = {name: torch.full_like(tensor, 1e30) for name, tensor in weights_of(old).items()}
         await engine.load_weights(manifest_of(shelf.weights, 1), "drain")
         for number in range(6):
             with pytest.raises(EngineLostError, match="version 1 are not finite"):

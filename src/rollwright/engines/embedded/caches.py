@@ -7,8 +7,7 @@ import numpy as np
 
 from rollwright.engines.embedded.places import Places, Prefix, Session, common_length
 from rollwright.engines.embedded.runner import Logits, PrefillRow, Runner
-from rollwright.engines.embedded.turns import Turn
-from rollwright.record import GenerationRequest
+from rollwright.record import GenerationRequest, Ids
 
 __all__ = ["Caches", "EngineCounters"]
 
@@ -19,6 +18,8 @@ class EngineCounters:
 
     prefilled_tokens: int = 0
     """Context tokens computed."""
+    refilled_tokens: int = 0
+    """Those of them that had been computed or drawn before, under weights that serve no more."""
     copied_tokens: int = 0
     """Context tokens copied from a place of the same `share`."""
     kept_tokens: int = 0
@@ -73,57 +74,73 @@ class Caches:
         donor = self._places.best_donor(request.share, version, request.token_ids)
         return self._places.open(request.session, None if donor is None else donor[0])
 
-    def fill(self, turns: Sequence[Turn], version: int) -> Logits:
-        """Make the whole context of each turn stand in its place.
+    def fill(self, requests: Sequence[GenerationRequest], version: int) -> Logits:
+        """Make the whole context of each request stand in its place.
 
         Args:
-            turns: with open sessions, each in another.
+            requests: with open sessions, each in another.
             version: of the weights that serve.
 
         Returns:
             (n, V) logits behind each context.
         """
-        logits = np.empty((len(turns), self._runner.vocab), dtype=np.float32)
-        waiting = list(range(len(turns)))
+        logits = np.empty((len(requests), self._runner.vocab), dtype=np.float32)
+        waiting = list(range(len(requests)))
         while waiting:
-            waiting = self._fill_some(turns, waiting, version, logits)
+            waiting = self._fill_some(requests, waiting, version, logits)
         return logits
 
-    def _fill_some(self, turns: Sequence[Turn], waiting: Sequence[int], version: int, logits: Logits) -> list[int]:
+    def _fill_some(
+        self, requests: Sequence[GenerationRequest], waiting: Sequence[int], version: int, logits: Logits
+    ) -> list[int]:
         """Fill those that need not wait for a sibling computed in this round; give the others back."""
         later: list[int] = []
-        leaders: set[str] = set()
+        leaders: dict[str, list[Ids]] = {}
         computed: list[tuple[int, _Reuse]] = []
         for index in waiting:
-            request = turns[index].request
+            request = requests[index]
             session = self._places.sessions[request.session]
-            if request.share in leaders and session.version != version:
+            if session.version != version and self._gains(request, version, leaders.get(request.share, ())):
                 later.append(index)
                 continue
             reuse = self._reuse(request, session, version)
             if reuse.end_logits is None:
-                leaders.add(request.share)
                 computed.append((index, reuse))
+                if reuse.is_pure:
+                    leaders.setdefault(request.share, []).append(request.token_ids)
             else:
                 logits[index] = reuse.end_logits
                 self._settle(request, session, version, reuse, reuse.end_logits)
-        self._compute(turns, computed, version, logits)
+        self._compute(requests, computed, version, logits)
         return later
 
+    def _gains(self, request: GenerationRequest, version: int, leaders: Sequence[Ids]) -> bool:
+        """Whether a sibling that is being computed will have more to copy than any place has now."""
+        if not leaders or not self._runner.can_copy_prefix:
+            return False
+        donor = self._places.best_donor(request.share, version, request.token_ids)
+        present = 0 if donor is None else donor[1]
+        return any(common_length(leader, request.token_ids) > present for leader in leaders)
+
     def _compute(
-        self, turns: Sequence[Turn], computed: Sequence[tuple[int, _Reuse]], version: int, logits: Logits
+        self,
+        requests: Sequence[GenerationRequest],
+        computed: Sequence[tuple[int, _Reuse]],
+        version: int,
+        logits: Logits,
     ) -> None:
         rows: list[PrefillRow] = []
         for index, reuse in computed:
-            request = turns[index].request
-            place = self._places.sessions[request.session].place
-            rows.append(PrefillRow(place=place, start=reuse.start, token_ids=request.token_ids[reuse.start :]))
+            request = requests[index]
+            session = self._places.sessions[request.session]
+            rows.append(PrefillRow(place=session.place, start=reuse.start, token_ids=request.token_ids[reuse.start :]))
             self._counters.prefilled_tokens += len(request.token_ids) - reuse.start
+            self._counters.refilled_tokens += max(0, min(session.num_lost, len(request.token_ids)) - reuse.start)
         if not rows:
             return
         found = self._runner.prefill(rows)
         for (index, reuse), line in zip(computed, found, strict=True):
-            request = turns[index].request
+            request = requests[index]
             logits[index] = line
             self._settle(request, self._places.sessions[request.session], version, reuse, line)
 
@@ -151,8 +168,7 @@ class Caches:
         self, request: GenerationRequest, session: Session, version: int, reuse: _Reuse, end_logits: Logits
     ) -> None:
         """Note what the place holds now."""
-        session.version = version
-        session.token_ids = request.token_ids
+        session.hold(request.token_ids, version)
         if reuse.is_pure:
             prefix = Prefix(
                 share=request.share, version=version, token_ids=request.token_ids, end_logits=end_logits.copy()

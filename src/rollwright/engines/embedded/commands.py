@@ -4,7 +4,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from rollwright.engines.embedded.turns import Turn
-from rollwright.record import ScoreRequest, Scores, WeightsManifest
+from rollwright.record import ScoreRequest, Scores, Swap, WeightsManifest
 
 __all__ = ["Cancel", "Close", "Command", "Drop", "Generate", "Load", "Pause", "Release", "Resume", "Score"]
 
@@ -49,9 +49,10 @@ class Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Load:
-    """Serve new weights once nothing runs."""
+    """Serve new weights: once nothing runs, or between two decode steps."""
 
     manifest: WeightsManifest
+    swap: Swap
     done: Future[None] = field(default_factory=Future[None])
 
 

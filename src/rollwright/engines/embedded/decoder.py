@@ -2,19 +2,19 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rollwright.engines.embedded.batch import Batch
 from rollwright.engines.embedded.caches import Caches, EngineCounters
-from rollwright.engines.embedded.places import Places, Session
+from rollwright.engines.embedded.places import NO_VERSION, Places, Session
 from rollwright.engines.embedded.runner import Install, Logits, Runner
 from rollwright.engines.embedded.stops import DecodeText, ends_in_stop_string
 from rollwright.engines.embedded.turns import Delivery, Turn
 from rollwright.engines.errors import EngineError, EngineLostError
-from rollwright.record import Chunk, Finish, ids, logprobs
+from rollwright.record import Chunk, Finish, GenerationRequest, Swap, ids, logprobs
 
 __all__ = ["Decoder", "DecoderSettings"]
 
@@ -58,6 +58,8 @@ class Decoder:
         self._batch = Batch(runner.num_places, runner.max_context_tokens, runner.vocab)
         self._waiting: deque[Turn] = deque()
         self._drawing: dict[int, Turn] = {}
+        self._void: list[Turn] = []
+        """Turns being drawn whose cache has to be made again first."""
         self._by_request: dict[str, Turn] = {}
         self._by_session: dict[str, Turn] = {}
         self.next_deadline = float("inf")
@@ -108,7 +110,7 @@ class Decoder:
         self._waiting = refused
         if not admitted:
             return False
-        logits = self._caches.fill(admitted, self.version)
+        logits = self._caches.fill([turn.request for turn in admitted], self.version)
         for turn in admitted:
             turn.place = self._session(turn).place
             self._drawing[turn.place] = turn
@@ -117,7 +119,10 @@ class Decoder:
         return True
 
     def step(self) -> None:
-        """Draw one token for every turn in the batch."""
+        """Draw one token for every turn in the batch, or for those alone whose cache has to be made again."""
+        if self._void:
+            self._make_again()
+            return
         self._bring_together()
         tokens, positions = self._batch.inputs()
         logits = self._runner.decode(tokens, positions)
@@ -161,12 +166,29 @@ class Decoder:
             self.fail(turn, EngineLostError(sentence))
         self._by_request.clear()
 
-    def install(self, install: Install, version: int) -> None:
-        """Serve new weights; no cache of older ones is used again."""
-        assert not self._drawing
+    def install(self, install: Install, version: int, swap: Swap) -> None:
+        """Serve new weights; of the turns being drawn, a chunk ends here.
+
+        Args:
+            install: makes them serve.
+            version: their number.
+            swap: `drain`: nothing is being drawn. `continue`: running turns keep their caches to their end.
+                `recompute`: the caches of running turns are made again before their next tokens. In all three every
+                other cache is made again by whoever needs it next.
+        """
+        assert swap != "drain" or not self._drawing
+        running = list(self._drawing.values())
+        for turn in running:
+            if self._batch.num_drawn(turn.place) > turn.num_sent:
+                self._send(turn, None)
         install()
         self.version = version
-        self._places.forget_all()
+        if swap == "recompute":
+            self._void = running
+        kept = [self._session(turn) for turn in running if turn not in self._void]
+        self._places.outdate(kept)
+        for turn in self._void:
+            self._session(turn).lose(self._batch.num_written(turn.place))
 
     def end(self, turn: Turn, finish: Finish) -> None:
         """Send the last chunk of a turn and take it out."""
@@ -184,11 +206,8 @@ class Decoder:
             self.delivery.add(turn.sink, empty)
         else:
             self._send(turn, finish)
-            session = self._session(turn)
-            drawn = self._batch.tokens(place)
             # The last token drawn has not been through the model: its keys and values come with the next turn.
-            session.token_ids = ids(np.concatenate([turn.request.token_ids, drawn[:-1]]))
-            session.last_used = self._clock()
+            self._session(turn).end_turn(self._so_far(turn).token_ids[:-1], self._clock())
         self._take_out(turn)
 
     def fail(self, turn: Turn, error: Exception) -> None:
@@ -221,12 +240,24 @@ class Decoder:
         if 0 < request.chunk_tokens <= self._batch.num_drawn(turn.place) - turn.num_sent:
             self._send(turn, None)
 
+    def _make_again(self) -> None:
+        """Compute the contexts of running turns under the new weights, and draw the token behind each."""
+        turns, self._void = self._void, []
+        logits = self._caches.fill([self._so_far(turn) for turn in turns], self.version)
+        self._advance(np.array([turn.place for turn in turns]), logits)
+
+    def _so_far(self, turn: Turn) -> GenerationRequest:
+        """The request with what was drawn for it."""
+        drawn = self._batch.tokens(turn.place)
+        return replace(turn.request, token_ids=ids(np.concatenate([turn.request.token_ids, drawn])))
+
     def _send(self, turn: Turn, finish: Finish | None) -> None:
+        cache_version = self._session(turn).version
         chunk = Chunk(
             token_ids=self._batch.tokens(turn.place, turn.num_sent),
             behavior_logprobs=self._batch.logprobs(turn.place, turn.num_sent),
             policy_version=self.version,
-            cache_version=self._session(turn).version,
+            cache_version=self.version if cache_version == NO_VERSION else cache_version,
             tensors={},
             finish=finish,
         )
@@ -246,6 +277,7 @@ class Decoder:
         if turn.place >= 0:
             self._batch.stop(turn.place)
             del self._drawing[turn.place]
+            self._void = [other for other in self._void if other is not turn]
         del self._by_request[turn.request.request_id]
         del self._by_session[turn.request.session]
 

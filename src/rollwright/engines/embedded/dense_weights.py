@@ -58,25 +58,30 @@ def lay_out(
     """
 
     def place(tensor: Tensor) -> Tensor:
+        """A copy, in one pass."""
         return tensor.to(device=device, dtype=dtype, copy=True).contiguous()
+
+    def take(tensor: Tensor) -> Tensor:
+        """What is new already, and copied only to another type or device."""
+        return tensor.to(device=device, dtype=dtype)
 
     embedding = place(tensors["model.embed_tokens.weight"])
     return DenseWeights(
         embedding=embedding,
-        layers=tuple(_layer(tensors, shape, f"model.layers.{i}.", place) for i in range(shape.num_layers)),
+        layers=tuple(_layer(tensors, shape, f"model.layers.{i}.", place, take) for i in range(shape.num_layers)),
         final_norm=place(tensors["model.norm.weight"]),
         head=embedding if shape.is_tied else place(tensors["lm_head.weight"]),
     )
 
 
-def _layer(tensors: Mapping[str, Tensor], shape: DenseShape, prefix: str, place: _Place) -> DenseLayer:
+def _layer(tensors: Mapping[str, Tensor], shape: DenseShape, prefix: str, place: _Place, take: _Place) -> DenseLayer:
     def joined(part: str, names: tuple[str, ...]) -> Tensor | None:
         """The float32 rows of several projections, or None where the model has no such part."""
         found = [tensors[key].float() for name in names if (key := f"{prefix}{name}.{part}") in tensors]
         return torch.cat(found) if found else None
 
-    def placed(tensor: Tensor | None) -> Tensor | None:
-        return None if tensor is None else place(tensor)
+    def taken(tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else take(tensor)
 
     attention = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
     gates = ("mlp.gate_proj", "mlp.up_proj")
@@ -84,16 +89,19 @@ def _layer(tensors: Mapping[str, Tensor], shape: DenseShape, prefix: str, place:
     gate_up = joined("weight", gates)
     assert qkv is not None and gate_up is not None
     qk_norm = _scale_queries(tensors, shape, prefix, qkv, qkv_bias)
+    # In place: a pass over what the cache still holds, instead of new memory.
+    qkv.mul_(tensors[f"{prefix}input_layernorm.weight"].float())
+    gate_up.mul_(tensors[f"{prefix}post_attention_layernorm.weight"].float())
     return DenseLayer(
-        qkv=place(qkv * tensors[f"{prefix}input_layernorm.weight"].float()),
-        qkv_bias=placed(qkv_bias),
-        qk_norm=placed(qk_norm),
+        qkv=take(qkv),
+        qkv_bias=taken(qkv_bias),
+        qk_norm=taken(qk_norm),
         out=place(tensors[f"{prefix}self_attn.o_proj.weight"]),
-        out_bias=placed(joined("bias", ("self_attn.o_proj",))),
-        gate_up=place(gate_up * tensors[f"{prefix}post_attention_layernorm.weight"].float()),
-        gate_up_bias=placed(joined("bias", gates)),
+        out_bias=taken(joined("bias", ("self_attn.o_proj",))),
+        gate_up=take(gate_up),
+        gate_up_bias=taken(joined("bias", gates)),
         down=place(tensors[f"{prefix}mlp.down_proj.weight"]),
-        down_bias=placed(joined("bias", ("mlp.down_proj",))),
+        down_bias=taken(joined("bias", ("mlp.down_proj",))),
     )
 
 

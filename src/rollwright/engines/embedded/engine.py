@@ -102,13 +102,28 @@ class EmbeddedEngine:
         return await asyncio.wrap_future(command.done)
 
     async def load_weights(self, weights: WeightsManifest, swap: Swap) -> None:
-        """Finish what runs, then serve new weights; requests that come meanwhile wait for them.
+        """Serve new weights.
+
+        `drain` finishes what runs first, and requests that come meanwhile wait. The other two serve them between two
+        decode steps: a chunk of every running turn ends there, and the next one has the new version. With `continue` a
+        turn goes on with the cache that it has, and `cache_version` keeps saying whose that is. With `recompute` the
+        context of each running turn is computed again before its next token, so `cache_version` is the new version.
+
+        No cache serves a later turn under newer weights, in any of the three: an open session's context is computed
+        again with its next turn, and a prefix of older weights is never copied. So `continue` mixes weights within one
+        turn only, and the age of a cache is bounded by a turn, not by an episode. What is computed again is counted in
+        `counters.refilled_tokens`.
+
+        Args:
+            weights: complete; not changed elsewhere until this returns.
+            swap: one of `capabilities.swaps`.
 
         Raises:
-            WeightsRefusedError: for an incomplete or different set; the old version serves on.
+            WeightsRefusedError: for a set that is incomplete, other than the manifest says, or not finite; the old
+                version serves on.
         """
         check_swap(swap, self.capabilities)
-        command = Load(manifest=weights)
+        command = Load(manifest=weights, swap=swap)
         self._thread.post(command)
         await asyncio.wrap_future(command.done)
 
@@ -121,7 +136,7 @@ class EmbeddedEngine:
         await self._tell(Release(session=session))
 
     async def pause(self) -> None:
-        """Draw nothing until `resume`; deadlines go on, and new weights wait for what was being drawn."""
+        """Draw nothing until `resume`; deadlines go on, and weights that `drain` wait for what was being drawn."""
         await self._tell(Pause())
 
     async def resume(self) -> None:

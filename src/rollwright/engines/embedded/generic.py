@@ -100,7 +100,6 @@ class GenericRunner:
             with torch.inference_mode():
                 for name, tensor in staged.items():
                     own[name].copy_(tensor)
-            self._caches.clear()
 
         return install
 

@@ -95,7 +95,7 @@ def open_engine(
             has_sampled_distribution=True,
             has_version_per_token=True,
             is_deterministic=settings.mode == "deterministic",
-            swaps=frozenset[Swap](["drain"]),
+            swaps=frozenset[Swap](["drain", "continue", "recompute"]),
             tensors=frozenset(),
             max_context_tokens=settings.max_context_tokens,
             num_slots=settings.num_slots,

@@ -3,6 +3,9 @@
 A session keeps its place from its first turn until it is released. The first tokens of a place that were computed by
 prefilling alone (its prefix) stay known after release until the place is taken again: a request with the same `share`
 and the same weights copies them. What was decoded is never copied, since its bits differ from a prefill's.
+
+New weights make every cache void. A turn that goes on with its cache all the same (swap `continue`) has it to itself:
+nobody copies from it, and at the turn's end it is given up.
 """
 
 from collections.abc import Collection
@@ -40,8 +43,28 @@ class Session:
     """Of the weights that made the cache."""
     token_ids: Ids = field(default_factory=lambda: ids([]))
     """Whose keys and values stand in the cache."""
+    is_outdated: bool = False
+    """Whether newer weights serve than made the cache; then only the turn in flight uses it."""
+    num_lost: int = 0
+    """Tokens of the context that newer weights made void and that have not been computed again."""
     last_used: float = 0.0
     """When its last turn ended, on the engine's clock; for eviction outside the deterministic mode."""
+
+    def hold(self, token_ids: Ids, version: int) -> None:
+        """The cache was made anew under these weights, or kept under them."""
+        self.version, self.token_ids = version, token_ids
+        self.is_outdated, self.num_lost = False, 0
+
+    def end_turn(self, token_ids: Ids, now: float) -> None:
+        """Keep what the turn has left in the cache, unless newer weights have come meanwhile."""
+        self.token_ids, self.last_used = token_ids, now
+        if self.is_outdated:
+            self.lose(len(token_ids))
+
+    def lose(self, num_tokens: int) -> None:
+        """What the cache holds, so many tokens, counts no more."""
+        self.num_lost = max(self.num_lost, num_tokens)
+        self.version, self.token_ids = NO_VERSION, ids([])
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -103,13 +126,20 @@ class Places:
                 found = (place, length)
         return found
 
-    def forget_all(self) -> None:
-        """No cache counts any more, whatever the number of the next version; open sessions keep their places."""
+    def outdate(self, kept: Collection[Session]) -> None:
+        """New weights serve: no cache counts any more, whatever their number; open sessions keep their places.
+
+        Args:
+            kept: sessions whose turn goes on with its cache to its end.
+        """
         self._prefixes.clear()
         self._by_share.clear()
         for session in self._holders.values():
-            session.version = NO_VERSION
-            session.token_ids = ids([])
+            session.is_outdated = True
+        keeping = {session.name for session in kept}
+        for session in self._holders.values():
+            if session.name not in keeping:
+                session.lose(len(session.token_ids))
 
     def length(self, place: int) -> int:
         """Positions of a place that mean something: of its session, or of the prefix that stayed."""

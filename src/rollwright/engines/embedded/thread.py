@@ -160,7 +160,7 @@ class DecodeThread:
                 self._decoder.end_all()
                 self._answer(command)
 
-    def _answer(self, command: _Told) -> None:
+    def _answer(self, command: _Told | Load) -> None:
         """What went before the answer is handed over before it."""
         self._decoder.delivery.send()
         command.done.set_result(None)
@@ -180,12 +180,15 @@ class DecodeThread:
         return self._runner.stage(tensors)
 
     def _install(self) -> bool:
-        """Serve the next staged weights once nothing is being drawn."""
-        if not self._loads or self._decoder.num_drawing:
+        """Serve the next staged weights; those that drain, once nothing is being drawn."""
+        if not self._loads:
             return False
-        command, install = self._loads.popleft()
-        self._decoder.install(install, command.manifest.version)
-        command.done.set_result(None)
+        command, install = self._loads[0]
+        if command.swap == "drain" and self._decoder.num_drawing:
+            return False
+        self._loads.popleft()
+        self._decoder.install(install, command.manifest.version, command.swap)
+        self._answer(command)
         return True
 
     def _score_one(self) -> bool:

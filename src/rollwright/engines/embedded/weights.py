@@ -1,4 +1,4 @@
-"""New weights are complete by name, shape, type and digest, or refused as a whole."""
+"""New weights are finite, and complete by name, shape, type and digest, or refused as a whole."""
 
 import hashlib
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ def check_manifest(manifest: WeightsManifest, names: WeightNames, policy: str) -
 
 
 def check_tensors(manifest: WeightsManifest, given: Mapping[str, object], names: WeightNames) -> dict[str, Tensor]:
-    """Compare what the reader gave with what the manifest promised.
+    """Compare what the reader gave with what the manifest promised. It is read only, and nothing is copied.
 
     Args:
         manifest: already checked against the model.
@@ -83,11 +83,12 @@ def check_tensors(manifest: WeightsManifest, given: Mapping[str, object], names:
     """
     found: list[str] = []
     tensors: dict[str, Tensor] = {}
+    digests = _Digests()
     for spec in manifest.tensors:
         tensor = given.get(spec.name)
         if not isinstance(tensor, Tensor):
             found.append(f"{spec.name} did not arrive")
-        elif fault := _difference(spec, tensor):
+        elif fault := _difference(spec, tensor, digests):
             found.append(fault)
         elif spec.name in names.shapes:
             tensors[spec.name] = tensor
@@ -106,14 +107,37 @@ def type_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _difference(spec: TensorSpec, tensor: Tensor) -> str | None:
+class _Digests:
+    """Digests of tensors, those that share memory hashed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, tuple[int, ...], tuple[int, ...]], str] = {}
+
+    def of(self, tensor: Tensor) -> str:
+        key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+        if key not in self._known:
+            self._known[key] = digest_of(tensor)
+        return self._known[key]
+
+
+def _difference(spec: TensorSpec, tensor: Tensor, digests: _Digests) -> str | None:
     if tuple(tensor.shape) != tuple(spec.shape):
         return f"{spec.name} arrived with the shape {tuple(tensor.shape)}, not {tuple(spec.shape)}"
     if type_name(tensor.dtype) != spec.dtype:
         return f"{spec.name} arrived as {type_name(tensor.dtype)}, not {spec.dtype}"
-    if digest_of(tensor) != spec.sha256:
+    if digests.of(tensor) != spec.sha256:
         return f"{spec.name} arrived with other numbers than the manifest's digest says"
+    if not _is_finite(tensor):
+        return f"{spec.name} holds numbers that are not finite"
     return None
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """By the extremes, which a NaN takes over: one pass without a mask in memory."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    least, most = torch.aminmax(tensor.detach())
+    return bool(torch.isfinite(least) & torch.isfinite(most))
 
 
 def _listed(what: str, found: list[str]) -> list[str]:
