@@ -79,7 +79,8 @@ class GroupBuffer:
             oldest_allowed: groups with an older token are expired.
 
         Returns:
-            The batch in order of dispatch, and the groups that expired while waiting.
+            The batch in order of dispatch, or the groups that expired while waiting, without a batch: something of
+            them may come back.
 
         Raises:
             NoProgressError: where groups without contrast used up their replacements and the rule is to end, or nothing
@@ -92,19 +93,19 @@ class GroupBuffer:
                     for groups in (self._groups, self._aside)
                     for key in [k for k, g in groups.items() if g.oldest_version < oldest_allowed]
                 ]
+                if expired:
+                    return (), tuple(expired)
                 batch = _filling(self._groups, slots)
-                if _slots_of(batch) < slots and self._slots_with_excess() >= slots:
-                    batch = self._closed(batch, slots)
-                    slots = _slots_of(batch)
-                if expired or (batch and _slots_of(batch) == slots):
+                is_full = _slots_of(batch) == slots
+                if not is_full and self._slots_with_excess() >= slots:
+                    batch, is_full = self._closed(batch, slots), True
+                if is_full:
                     break
                 await self._changed.wait()
-            if _slots_of(batch) < slots:
-                return (), tuple(expired)
             for ready in batch:
                 self._groups.pop(ready.group.group_id, None)
                 self._aside.pop(ready.group.group_id, None)
-        return tuple(batch), tuple(expired)
+        return tuple(batch), ()
 
     def take_aside(self) -> tuple[ReadyGroup, ...]:
         """Groups without contrast that the batch just taken has left, by id; they wait for nothing any more."""

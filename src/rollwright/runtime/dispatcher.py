@@ -19,7 +19,8 @@ from typing import Literal
 
 from rollwright.algorithms.diagnostics.updates import Diagnostic
 from rollwright.algorithms.sampling.dynamic_sampling import ProposedGroup
-from rollwright.record import Group, LedgerState, ScoredTrajectory, Trajectory, unscored
+from rollwright.record import Group, ScoredTrajectory, Trajectory, unscored
+from rollwright.runtime.account import GroupAccount
 from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.buffer import GroupBuffer, ReadyGroup, RefillRule
 from rollwright.runtime.collected_metrics import duplicates_refused, outcomes_before_filter
@@ -34,9 +35,9 @@ from rollwright.runtime.filtering import (
     split_by_age,
 )
 from rollwright.runtime.flights import Flight, SlotRules, SlotRunner
-from rollwright.runtime.ledger import Ledger, SlotChange, member_change
+from rollwright.runtime.ledger import Ledger
 from rollwright.runtime.mixing import MixtureRule, SourceMix
-from rollwright.runtime.parts import Collected, CollectorState, GroupCounter, LegFn, OpenGroup, ScoreFn
+from rollwright.runtime.parts import Collected, CollectorState, GroupCounter, LegFn, ScoreFn
 from rollwright.tasks import TaskOrder
 
 __all__ = ["DispatchRules", "Dispatcher"]
@@ -96,14 +97,7 @@ class Dispatcher:
     ) -> None:
         """Store the parts; nothing runs before `run`."""
         self._rules = rules
-        self._order = order
-        self._counter = counter
-        self._ledger = ledger
         self._score = score
-        self._flights: dict[int, Flight] = {}
-        """In flight, ready or in a batch that is not settled, by group id."""
-        self._again: dict[int, OpenGroup] = {}
-        """By number of the draw: groups that wait to be dispatched again."""
         self._deliveries = Deliveries()
         self._slots = SlotRunner(
             SlotRules(
@@ -118,6 +112,9 @@ class Dispatcher:
             watch=self,
         )
         self._mix = SourceMix(order.shares, rules.mixture)
+        self._account = GroupAccount(
+            order=order, counter=counter, ledger=ledger, mix=self._mix, deliveries=self._deliveries
+        )
         aside = 0 if rules.refill is None else rules.refill.most_extra * rules.admission.group_size
         self._buffer = GroupBuffer(rules.admission.most_ready + aside, refill=rules.refill)
         self._wake = asyncio.Event()
@@ -158,20 +155,16 @@ class Dispatcher:
         while True:
             batch, old = await self._buffer.take(self._rules.admission.batch_slots, oldest_allowed=oldest)
             if batch:
-                # Not yet trained: they keep their place in the account until the step is settled. A batch that stayed
-                # smaller has used up its whole allowance.
-                self._trained += self._rules.admission.batch_slots
+                break
             for ready in old:
                 expired += await self._expire(ready, oldest)
-            if batch:
-                break
             self._wake.set()
+        # Not yet trained: they keep their place in the account until the step is settled. A batch that stayed smaller
+        # has used up its whole allowance.
+        self._trained += self._rules.admission.batch_slots
         for ready in batch:
-            tokens = sum(m.trajectory.num_action_tokens for m in ready.group.members)
-            self._mix.accepted(self._flights[ready.group.group_id].draw.stratum, tokens)
-        filtered = [
-            m for aside in self._buffer.take_aside() for m in self._settle(aside.group, "filtered", "no_contrast")
-        ]
+            self._account.accept(ready.group)
+        filtered = [m for g in self._buffer.take_aside() for m in self._drop(g.group, "filtered", "no_contrast")]
         await self._hold_stragglers(step)
         others = (*self._untrained, *expired, *filtered)
         self._untrained = []
@@ -181,11 +174,7 @@ class Dispatcher:
     def settle(self, step: int, groups: Sequence[Group]) -> None:
         """Note the batch in the ledger."""
         for group in groups:
-            flight = self._flights.pop(group.group_id)
-            self._order.settle(flight.draw.number)
-            for member in group.members:
-                self._enter_member(member, "trained", step=step)
-            self._ledger.close(group.group_id, group.size)
+            self._account.train(group, step=step, version=self._version)
         self._steps += 1
 
     def leftovers(self) -> tuple[ScoredTrajectory, ...]:
@@ -202,14 +191,12 @@ class Dispatcher:
 
     def state(self) -> CollectorState:
         """What this stage has trained, the place in the order of tasks, and what is to be dispatched again."""
-        groups = {g.draw: g for g in self._again.values()}
-        for flight in self._flights.values():
-            groups[flight.draw.number] = self._open_group(flight, "restart")
+        open_groups, order = self._account.state()
         return CollectorState(
             trained_slots=self._trained,
             steps=self._steps,
-            order=self._order.state(),
-            open_groups=tuple(groups[draw] for draw in sorted(groups)),
+            order=order,
+            open_groups=open_groups,
             owed=self._mix.state() if self._rules.mixture == "deficit" else None,
         )
 
@@ -218,10 +205,7 @@ class Dispatcher:
         assert state.order is not None, "an RL stage saves its place in the order of tasks"
         self._trained, self._steps = state.trained_slots, state.steps
         self._open_steps = self._steps
-        self._order.restore(state.order)
-        for group in state.open_groups:
-            self._ledger.reopen(group.group_id, group.states)
-            self._again[group.draw] = group
+        self._account.restore(state.open_groups, state.order)
         if state.owed is not None and self._rules.mixture == "deficit":
             self._mix.restore(state.owed)
 
@@ -231,17 +215,17 @@ class Dispatcher:
         Raises:
             NoProgressError: when group after group fails for good.
         """
-        if not self._deliveries.accept(_name(group.group_id)):
+        if not self._account.take_delivery(group.group_id):
             return "refused"
         self._running -= group.size
-        self._mix.completed(self._flights[group.group_id].draw.stratum)
         if self._rules.refill is not None:
             self._proposed.append(proposed_group(group))
         if is_enough(len(group.members), group.size, self._rules.incomplete, min_fraction=self._rules.min_fraction):
             self._hopeless = self._in_vain = 0
             await self._buffer.put(self._ready(group))
+            self._wake.set()
             return "accepted"
-        self._untrained += self._settle(group, "filtered", "incomplete_group")
+        self._untrained += self._drop(group, "filtered", "incomplete_group")
         self._note_vain(group)
         self._wake.set()
         return "accepted"
@@ -250,7 +234,7 @@ class Dispatcher:
 
     def began_attempt(self, flight: Flight, slot: int) -> None:
         """A further attempt starts in a slot."""
-        self._enter(flight, slot, "in_flight")
+        self._account.enter(flight, slot, "in_flight", step=self._version + 1)
 
     def left_attempt(self, attempt: ScoredTrajectory) -> None:
         """An attempt is over that no batch will hold."""
@@ -279,42 +263,10 @@ class Dispatcher:
         )
 
     def _start(self) -> Flight:
-        size = self._rules.admission.group_size
-        flight = Flight(
-            group_id=self._counter.take(),
-            draw=self._order.draw(self._mix.next_source()),
-            version=self._version,
-            size=size,
-            attempts=[0] * size,
-        )
-        self._flights[flight.group_id] = flight
-        self._deliveries.expect(_name(flight.group_id))
-        self._mix.dispatched(flight.draw.stratum)
-        self._slots.want(size)
-        self._running += size
-        if (before := self._again.pop(flight.draw.number, None)) is not None:
-            self._requeue(before, flight)
-        for slot in range(size):
-            self._enter(flight, slot, "in_flight")
+        flight = self._account.open(size=self._rules.admission.group_size, version=self._version)
+        self._slots.want(flight.size)
+        self._running += flight.size
         return flight
-
-    def _requeue(self, before: OpenGroup, successor: Flight) -> None:
-        """Each slot of a group that came to no end points to the group that its draw is dispatched in now."""
-        for slot, state in enumerate(before.states):
-            if state is not None:
-                self._ledger.enter(
-                    SlotChange(
-                        group_id=before.group_id,
-                        slot=slot,
-                        attempt=before.attempts[slot],
-                        state="requeued",
-                        task=successor.task,
-                        step=self._version + 1,
-                        policy_version=before.policy_version,
-                        rule=before.rule,
-                        successor=successor.group_id,
-                    )
-                )
 
     async def _run_group(self, flight: Flight) -> None:
         async with asyncio.TaskGroup() as slots:
@@ -330,20 +282,15 @@ class Dispatcher:
         members = await self._score([t for t in whole if t.terminal_reason.is_trainable])
         for trajectory in whole:
             if not trajectory.terminal_reason.is_trainable:
-                self._enter(flight, trajectory.slot, "failed", trajectory=trajectory, rule=trajectory.failure_cause)
-        for member in members:
-            self._enter_member(member, "ready", step=self._version + 1)
+                self._account.enter(flight, trajectory.slot, "failed", step=self._version + 1, trajectory=trajectory)
+        self._account.enter_members(members, "ready", version=self._version)
         await self.deliver(Group(group_id=flight.group_id, task=flight.task, size=flight.size, members=tuple(members)))
 
     def _give_back(self, flight: Flight, rule: str, ended: Sequence[Trajectory | None]) -> None:
         """The draw is handed out again; what was made of it is recorded and never trained."""
-        del self._flights[flight.group_id]
-        self._deliveries.forget(_name(flight.group_id))
         self._running -= flight.size
         self._untrained += [unscored(t, "requeued") for t in ended if t is not None and t.terminal_reason.is_trainable]
-        self._order.give_back(flight.draw.number)
-        self._again[flight.draw.number] = self._open_group(flight, rule)
-        self._mix.lost(flight.draw.stratum, "requeued")
+        self._account.give_back(flight, rule)
         self._wake.set()
 
     async def _hold_stragglers(self, step: int) -> None:
@@ -351,7 +298,7 @@ class Dispatcher:
         if self._rules.stragglers == "wait":
             return
         next_oldest = step - self._rules.admission.max_lag
-        for flight in tuple(self._flights.values()):
+        for flight in self._account.flights:
             if not flight.running:
                 continue
             flight.held_at = self._open_steps
@@ -365,13 +312,11 @@ class Dispatcher:
         group, rules = ready.group, self._rules
         fresh, stale = split_by_age(group.members, rules.over_lag, oldest_allowed=oldest_allowed)
         if is_enough(len(fresh), group.size, rules.incomplete, min_fraction=rules.min_fraction):
-            for member in stale:
-                self._enter_member(member, "expired", step=self._version + 1, rule="lag")
+            self._account.enter_members(stale, "expired", version=self._version, rule="lag")
             await self._buffer.put(self._ready(replace(group, members=fresh)))
             return stale
-        for member in fresh:
-            self._enter_member(member, "filtered", step=self._version + 1, rule="incomplete_group")
-        self._settle(replace(group, members=stale), "expired", "lag")
+        self._account.enter_members(fresh, "filtered", version=self._version, rule="incomplete_group")
+        self._drop(replace(group, members=stale), "expired", "lag")
         return group.members
 
     def _ready(self, group: Group) -> ReadyGroup:
@@ -380,6 +325,9 @@ class Dispatcher:
             oldest_version=deciding_version(group.members, self._rules.over_lag, otherwise=self._version),
             has_contrast=self._rules.refill is None or proposed_group(group).has_contrast,
         )
+
+    def _drop(self, group: Group, state: Literal["filtered", "expired"], rule: str) -> tuple[ScoredTrajectory, ...]:
+        return self._account.drop(group, state, rule, version=self._version)
 
     def _note_vain(self, group: Group) -> None:
         """Stop where nothing comes of what is dispatched."""
@@ -409,55 +357,3 @@ class Dispatcher:
             seen = outcomes_before_filter(self._proposed, success_at=self._rules.success_at)
             self._proposed = []
         return (*self._mix.report(), *seen, duplicates_refused(refused))
-
-    def _open_group(self, flight: Flight, rule: str) -> OpenGroup:
-        return OpenGroup(
-            group_id=flight.group_id,
-            draw=flight.draw.number,
-            policy_version=flight.version,
-            attempts=tuple(flight.attempts),
-            states=self._ledger.states_of(flight.group_id, flight.size),
-            rule=rule,
-        )
-
-    def _enter(
-        self,
-        flight: Flight,
-        slot: int,
-        state: LedgerState,
-        *,
-        trajectory: Trajectory | None = None,
-        rule: str | None = None,
-    ) -> None:
-        self._ledger.enter(
-            SlotChange(
-                group_id=flight.group_id,
-                slot=slot,
-                attempt=flight.attempts[slot],
-                state=state,
-                task=flight.task,
-                step=self._version + 1,
-                policy_version=flight.version,
-                trajectory_id=trajectory.trajectory_id if trajectory else None,
-                rule=rule,
-            )
-        )
-
-    def _enter_member(
-        self, member: ScoredTrajectory, state: LedgerState, *, step: int, rule: str | None = None
-    ) -> None:
-        self._ledger.enter(member_change(member, state, step=step, rule=rule, version=self._version))
-
-    def _settle(self, group: Group, state: Literal["filtered", "expired"], rule: str) -> tuple[ScoredTrajectory, ...]:
-        """A group comes to an end untrained."""
-        flight = self._flights.pop(group.group_id)
-        self._order.settle(flight.draw.number)
-        for member in group.members:
-            self._enter_member(member, state, step=self._version + 1, rule=rule)
-        self._ledger.close(group.group_id, group.size)
-        self._mix.lost(flight.draw.stratum, state)
-        return group.members
-
-
-def _name(group_id: int) -> str:
-    return f"group {group_id}"
