@@ -9,16 +9,20 @@ from rollwright.recipes.build.environment import demonstrating
 from rollwright.recipes.build.episodes import Episodes
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
 from rollwright.recipes.build.objective import build_objective
+from rollwright.recipes.build.replay import Replay
 from rollwright.recipes.build.stored import StoredBatches
-from rollwright.recipes.config.learning import StageConfig, SupervisedStageConfig
+from rollwright.recipes.config.learning import RlStageConfig, StageConfig, SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.record import seed_of
 from rollwright.runtime.admission import AdmissionRule
+from rollwright.runtime.buffer import RefillRule
 from rollwright.runtime.demonstrations import DemonstrationCollector, StoredCollector
 from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
 from rollwright.runtime.ledger import Ledger
 from rollwright.runtime.loop import Stage
 from rollwright.runtime.parts import Collector, GroupCounter
+from rollwright.runtime.replaying import ReplayCollector, StoredSteps
+from rollwright.runtime.schedule import ScheduledEngine
 from rollwright.tasks import Mixture, TaskOrder
 
 __all__ = ["StageParts", "build_stages"]
@@ -36,15 +40,20 @@ class StageParts:
     ledger: Ledger
     stored: StoredBatches | None
     """Learned from instead of sampling."""
+    replay: Replay | None = None
+    """Followed while sampling."""
+    schedule: ScheduledEngine | None = None
+    """The engine that keeps to the replay's schedule."""
 
 
 def build_stages(parts: StageParts) -> tuple[Stage, ...]:
-    """The stages in order, as far as a stored run goes where one is learned from."""
+    """The stages in order, as far as a stored run goes where one is learned from or followed."""
     stages = tuple(_stage(stage, parts) for stage in parts.recipe.stages)
-    if parts.stored is None:
+    followed = parts.stored or parts.replay
+    if followed is None:
         return stages
     kept: list[Stage] = []
-    left = parts.stored.steps
+    left = followed.steps
     for stage in stages:
         if left:
             kept.append(replace(stage, steps=min(stage.steps, left)))
@@ -61,7 +70,8 @@ def _stage(stage: StageConfig, parts: StageParts) -> Stage:
     else:
         objective, steps, kind = build_objective(recipe.objective, recipe.rollout), recipe.run.steps, "rl"
         eligible = frozenset({("policy", "policy")})
-        rules = BatchRules(max_lag=recipe.runtime.max_lag)
+        unit = "segment" if recipe.runtime.over_lag == "mask" else "trajectory"
+        rules = BatchRules(max_lag=recipe.runtime.max_lag, stale_unit=unit)
     settings = stage_settings(stage, recipe)
     return Stage(
         name=stage.name,
@@ -90,23 +100,47 @@ def _collector(stage: StageConfig, parts: StageParts, first_version: int) -> Col
             counter=parts.counter,
             run_episode=lambda attempt: parts.episodes.demonstrate(attempt, environment),
         )
-    rollout = recipe.rollout
-    rules = DispatchRules(
-        stage=stage.name,
-        admission=AdmissionRule(
-            batch_slots=rollout.batch_size, group_size=rollout.group_size, max_lag=recipe.runtime.max_lag
-        ),
-        max_attempts=rollout.max_attempts,
-        concurrency=recipe.runtime.concurrency,
-        incomplete=rollout.incomplete_groups,
-        first_version=first_version,
-        max_resumptions=rollout.max_resumptions if rollout.truncation == "resume" else 0,
-    )
+    if parts.replay is not None and parts.schedule is not None:
+        return ReplayCollector(
+            StoredSteps(stage=stage.name, groups=parts.replay.groups),
+            engine=parts.schedule,
+            ledger=parts.ledger,
+            run_episode=parts.episodes.train,
+            score=parts.episodes.score,
+        )
+    places = min(recipe.runtime.concurrency, parts.episodes.engine.capabilities.num_slots)
     return Dispatcher(
-        rules,
+        _dispatch_rules(stage, recipe, places=places, first_version=first_version),
         order=order,
         counter=parts.counter,
         ledger=parts.ledger,
         run_episode=parts.episodes.train,
         score=parts.episodes.score,
+    )
+
+
+def _dispatch_rules(stage: RlStageConfig, recipe: RecipeConfig, *, places: int, first_version: int) -> DispatchRules:
+    rollout, runtime = recipe.rollout, recipe.runtime
+    return DispatchRules(
+        stage=stage.name,
+        admission=AdmissionRule(
+            batch_slots=rollout.batch_size,
+            group_size=rollout.group_size,
+            max_lag=runtime.max_lag,
+            extra_slots=runtime.oversample * rollout.group_size,
+            max_steps=recipe.run.steps,
+        ),
+        max_attempts=rollout.max_attempts,
+        concurrency=places,
+        incomplete=rollout.incomplete_groups,
+        first_version=first_version,
+        max_resumptions=rollout.max_resumptions if rollout.truncation == "resume" else 0,
+        min_fraction=rollout.min_group_fraction,
+        over_lag=runtime.over_lag,
+        mixture=runtime.mixture,
+        refill=RefillRule(most_extra=rollout.max_extra_groups, at_cap=rollout.at_cap)
+        if rollout.dynamic_sampling
+        else None,
+        stragglers=runtime.stragglers if runtime.oversample else "wait",
+        success_at=recipe.verifier.success_threshold,
     )

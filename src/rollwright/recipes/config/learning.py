@@ -97,8 +97,19 @@ StageConfig = Annotated[SupervisedStageConfig | RlStageConfig, Field(discriminat
 class RuntimeConfig(StrictConfig):
     """The loop."""
 
-    max_lag: int = Field(default=0, ge=0)
+    max_lag: int = Field(default=0, ge=0, le=1_000_000)
     """Steps that a trained token may be old. 0: synchronous."""
+    over_lag: Literal["expire", "mask"] = "expire"
+    """What becomes of an episode that is older when its batch is taken: it expires by its oldest token, or only its
+    tokens that are too old are masked, each by its own version (M109)."""
+    mixture: Literal["dispatch", "deficit"] = "dispatch"
+    """What follows the weights of the sources: what is started, or, by deficit, what is trained (M103)."""
+    oversample: int = Field(default=0, ge=0, le=65536)
+    """Groups that are started beyond the batch, so that it is full before the slowest end (M99)."""
+    stragglers: Literal["requeue", "park"] = "requeue"
+    """Of `oversample`: an episode that runs when the batch is full is aborted and its task started again, unless a
+    later batch may hold it; or it is parked and goes on with the next step, where its world replays or takes
+    snapshots."""
     concurrency: int = Field(default=64, ge=1, le=65536)
     """Episodes that run at once."""
     checkpoint_every: int = Field(default=1, ge=1, le=10_000_000)
@@ -110,12 +121,19 @@ class RuntimeConfig(StrictConfig):
     threads: int = Field(default=2, ge=1, le=1024)
     """Of torch, for engine and learner, which take turns; recorded."""
 
-    @field_validator("max_lag")
-    @classmethod
-    def _is_synchronous(cls, value: int) -> int:
-        if value:
-            raise ValueError(f"larger lags than 0 (synchronous training) are not built yet; {value} was given")
-        return value
+    @model_validator(mode="after")
+    def _stragglers_have_a_use(self) -> "RuntimeConfig":
+        if self.stragglers == "park" and self.oversample == 0:
+            raise ValueError(
+                "stragglers 'park' is of runtime.oversample alone, which is 0; set the groups to start beyond the "
+                "batch, or leave stragglers out"
+            )
+        if self.stragglers == "park" and self.max_lag == 0 and self.over_lag == "expire":
+            raise ValueError(
+                "an episode that is parked goes on under later weights, so at max_lag 0 it would expire; set "
+                "runtime.max_lag to 1 or more, over_lag to mask, or stragglers to requeue"
+            )
+        return self
 
 
 class EvaluationConfig(StrictConfig):

@@ -46,8 +46,18 @@ class RolloutConfig(StrictConfig):
     """A guard against what hangs; in the deterministic mode it is an infrastructure failure."""
     max_attempts: int = Field(default=3, ge=1, le=1000)
     """Tries at a slot whose episode failed by no fault of the policy."""
-    incomplete_groups: Literal["train", "filter"] = "train"
-    """What becomes of a group in which a slot failed for good: train what came, or filter the group."""
+    incomplete_groups: Literal["train", "filter", "wait"] = "train"
+    """What becomes of a group in which a slot failed for good (M111): train what came, filter the group, or try the
+    slot again until it comes."""
+    min_group_fraction: float = Field(default=0.0, ge=0, le=1)
+    """Of `train`: the share of a group that must have come; below it the group is filtered."""
+    dynamic_sampling: bool = False
+    """Filters groups whose attempts were all paid alike, and samples others in their place (M94)."""
+    max_extra_groups: int = Field(default=64, ge=0, le=65536)
+    """Of `dynamic_sampling`: groups sampled in the place of others, for one batch."""
+    at_cap: Literal["best_available", "smaller", "refuse"] = "best_available"
+    """Of `dynamic_sampling`, when those are used up: fill the batch with groups that teach nothing, train the smaller
+    batch, or end the run."""
     truncation: Literal["negative", "mask", "exclude", "soft_penalty", "resume"] = "negative"
     """What a cut episode is for learning (M105)."""
     max_resumptions: int = Field(default=1, ge=1, le=1000)
@@ -75,6 +85,18 @@ class RolloutConfig(StrictConfig):
                 f"max_resumptions {self.max_resumptions} is of truncation 'resume' alone, and truncation is "
                 f"{self.truncation!r}; set rollout.truncation=resume, or leave max_resumptions out"
             )
+        if self.min_group_fraction and self.incomplete_groups != "train":
+            raise ValueError(
+                f"min_group_fraction {self.min_group_fraction} is of incomplete_groups 'train' alone, which is "
+                f"{self.incomplete_groups!r}; set rollout.incomplete_groups=train, or leave min_group_fraction out"
+            )
+        if not self.dynamic_sampling and (self.max_extra_groups, self.at_cap) != (64, "best_available"):
+            raise ValueError(
+                "max_extra_groups and at_cap are of dynamic_sampling alone; set rollout.dynamic_sampling=true, or "
+                "leave them out"
+            )
+        if self.dynamic_sampling and self.group_size < 2:
+            raise ValueError("dynamic_sampling compares the attempts of a group; set rollout.group_size to 2 or more")
         overlong = (self.overlong_max_tokens, self.overlong_buffer_tokens)
         if overlong.count(None) != (0 if self.truncation == "soft_penalty" else 2):
             raise ValueError(
