@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
 from rollwright.engines import PlayedEngine, RecordingEngine, Reply, ScriptedEngine
 from rollwright.engines.embedded import EmbeddedSettings, open_engine
@@ -21,6 +22,8 @@ class Subject:
 
     name: str
     make: Callable[[], Engine]
+    manifest: Callable[[int], WeightsManifest]
+    """Of weights that it takes under this version."""
     takes_weights: bool = True
     serves_one_policy: bool = True
     draws_slowly: bool = True
@@ -29,10 +32,15 @@ class Subject:
 
 def subjects() -> list[Subject]:
     return [
-        Subject(name="scripted", make=lambda: ScriptedEngine(scripted_reply, max_context_tokens=MAX_CONTEXT)),
+        Subject(
+            name="scripted",
+            make=lambda: ScriptedEngine(scripted_reply, max_context_tokens=MAX_CONTEXT),
+            manifest=no_weights,
+        ),
         Subject(
             name="played",
             make=lambda: PlayedEngine([[5, 6, 0, 7]] * 8, max_context_tokens=MAX_CONTEXT),
+            manifest=no_weights,
             takes_weights=False,
             serves_one_policy=False,
             draws_slowly=False,
@@ -40,9 +48,18 @@ def subjects() -> list[Subject]:
         Subject(
             name="recording",
             make=lambda: RecordingEngine(ScriptedEngine(scripted_reply, max_context_tokens=MAX_CONTEXT)),
+            manifest=no_weights,
         ),
-        Subject(name="embedded", make=lambda: embedded("qwen3")),
-        Subject(name="embedded, generic path", make=lambda: embedded("mistral")),
+        Subject(
+            name="embedded",
+            make=lambda: embedded("qwen3"),
+            manifest=lambda version: manifest_of(dict(model_of("qwen3").state_dict()), version),
+        ),
+        Subject(
+            name="embedded, generic path",
+            make=lambda: embedded("mistral"),
+            manifest=lambda version: manifest_of(dict(model_of("mistral").state_dict()), version),
+        ),
     ]
 
 
@@ -54,14 +71,23 @@ def scripted_reply(request: GenerationRequest) -> Reply:
     return Reply(token_ids=tokens, delay_s=0.001)
 
 
-def embedded(family: str) -> Engine:
+def model_of(family: str) -> PreTrainedModel:
     model = small_model(family, head_dim=16, hidden_size=32, intermediate_size=48)
     with torch.no_grad():
         # The stop token 0 comes soon, whatever stands before it.
         model.get_submodule("lm_head").get_parameter("weight")[0] += 0.15
+    return model
+
+
+def embedded(family: str) -> Engine:
+    model = model_of(family)
     settings = EmbeddedSettings(num_slots=4, max_context_tokens=MAX_CONTEXT, mode="fast")
     weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     return open_engine(model, settings, lambda manifest: weights)
+
+
+def no_weights(version: int) -> WeightsManifest:
+    return manifest_of({}, version)
 
 
 def manifest_of(weights: dict[str, torch.Tensor], version: int) -> WeightsManifest:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from rollwright.engines import EngineError, EngineLostError
-from rollwright.record import Engine, Sampling, ScoreRequest, ids
-from tests.engines.battery import MAX_CONTEXT, Subject, manifest_of, subjects
-from tests.engines.small import collect, draw, draw_all, request_of, small_model
+from rollwright.record import Engine, Sampling, ScoreRequest, Swap, ids
+from tests.engines.battery import MAX_CONTEXT, Subject, subjects
+from tests.engines.small import collect, draw, draw_all, request_of
 
 SUBJECTS = subjects()
+SWAPS: tuple[Swap, ...] = ("drain", "continue", "recompute")
 every = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 slow_drawing = pytest.mark.parametrize("subject", [s for s in SUBJECTS if s.draws_slowly], ids=lambda s: s.name)
 with_weights = pytest.mark.parametrize("subject", [s for s in SUBJECTS if s.takes_weights], ids=lambda s: s.name)
@@ -26,11 +27,6 @@ def with_engine(subject: Subject, body):
             await engine.close()
 
     return asyncio.run(run())
-
-
-def manifest(version: int):
-    model = small_model("qwen3", head_dim=16, hidden_size=32, intermediate_size=48)
-    return manifest_of(model.state_dict(), version)
 
 
 @every
@@ -108,9 +104,10 @@ def test_what_an_engine_cannot_do_is_refused_not_ignored(subject):
         if subject.serves_one_policy:
             with pytest.raises(EngineError, match="solver"):
                 await draw(engine, request_of(3, policy="solver"))
-        if subject.takes_weights:
-            with pytest.raises(EngineError, match="recompute"):
-                await engine.load_weights(manifest(1), "recompute")
+        for swap in SWAPS:
+            if swap not in engine.capabilities.swaps:
+                with pytest.raises(EngineError, match=f"{swap}|no weights"):
+                    await engine.load_weights(subject.manifest(1), swap)
 
     with_engine(subject, body)
 
@@ -240,5 +237,25 @@ def test_scores_are_one_a_token_and_carry_the_version(subject):
         assert len(scores.logprobs) == 4
         assert (scores.logprobs <= 0).all()
         assert scores.policy_version == 0
+
+    with_engine(subject, body)
+
+
+@with_weights
+@pytest.mark.parametrize("swap", SWAPS)
+def test_new_weights_in_mid_turn_give_each_token_its_version_and_its_cache(subject, swap):
+    async def body(engine: Engine):
+        assert swap in engine.capabilities.swaps
+        stream = engine.generate(request_of(1, max_tokens=40, chunk_tokens=1, stop_token_ids=frozenset()))
+        chunks = [await anext(stream)]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(engine.load_weights(subject.manifest(3), swap))
+            chunks += [chunk async for chunk in stream]
+        found = [(chunk.policy_version, chunk.cache_version) for chunk in chunks for _ in chunk.token_ids]
+        before = found.count((0, 0))
+        behind = {"drain": (0, 0), "continue": (3, 0), "recompute": (3, 3)}[swap]
+        assert len(found) == 40 and found == [(0, 0)] * before + [behind] * (40 - before)
+        later = await draw(engine, request_of(2, max_tokens=2, stop_token_ids=frozenset()))
+        assert {(chunk.policy_version, chunk.cache_version) for chunk in later.chunks} == {(3, 3)}
 
     with_engine(subject, body)

@@ -125,6 +125,45 @@ def test_a_scripted_refusal_keeps_the_version_and_a_load_waits_for_what_runs():
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    ("swap", "versions", "again"),
+    [("drain", [(0, 0)], 0), ("continue", [(0, 0), (1, 0)], 0), ("recompute", [(0, 0), (1, 1)], 3 + 16)],
+)
+def test_scripted_weights_in_mid_turn_need_no_model(swap, versions, again):
+    async def run():
+        engine = ScriptedEngine(lambda request: [5] * 40)
+        stream = engine.generate(request_of(1, max_tokens=40, chunk_tokens=16))
+        chunks = [await anext(stream)]
+        loading = asyncio.ensure_future(engine.load_weights(manifest_of({}, 1), swap))
+        await asyncio.sleep(0)
+        chunks += [chunk async for chunk in stream]
+        await loading
+        assert [len(chunk.token_ids) for chunk in chunks] == [16, 16, 8]
+        found = [(chunk.policy_version, chunk.cache_version) for chunk in chunks]
+        assert list(dict.fromkeys(found)) == versions
+        assert engine.refilled_tokens == again
+
+    asyncio.run(run())
+
+
+def test_scripted_loads_are_taken_in_order_and_a_refused_one_moves_nobody():
+    async def run():
+        engine = ScriptedEngine(lambda request: [5] * 40, refused_versions=frozenset({3}))
+        stream = engine.generate(request_of(1, max_tokens=40, chunk_tokens=16))
+        chunks = [await anext(stream)]
+        draining = asyncio.ensure_future(engine.load_weights(manifest_of({}, 1), "drain"))
+        await asyncio.sleep(0)
+        going_on = asyncio.ensure_future(engine.load_weights(manifest_of({}, 2), "continue"))
+        with pytest.raises(WeightsRefusedError):
+            await engine.load_weights(manifest_of({}, 3), "continue")
+        chunks += [chunk async for chunk in stream]
+        await asyncio.gather(draining, going_on)
+        assert {chunk.policy_version for chunk in chunks} == {0}
+        assert (await draw(engine, request_of(2, max_tokens=2))).chunks[0].policy_version == 2
+
+    asyncio.run(run())
+
+
 def test_a_demonstration_plays_its_turns_in_order_and_has_no_logprobs():
     async def run():
         engine = PlayedEngine([[5, 6, 0], [7, 0, 8]])

@@ -70,11 +70,22 @@ def replies_in_order(replies: Sequence[Reply | Sequence[int]]) -> ReplyFn:
 class _Running:
     """A request in flight."""
 
+    request: GenerationRequest
+    version: int
+    """Of the weights that draw its next token."""
+    cache_version: int
+    num_drawn: int = 0
+    is_drawing: bool = False
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class ScriptedEngine:
-    """Replies by a function of the request. It serves one policy, keeps no cache and takes weights by `drain`."""
+    """Replies by a function of the request. It serves one policy and takes new weights in all three ways.
+
+    It keeps no cache, and says of a turn what an engine that keeps one would: under `continue` its cache stays of the
+    weights that it began with, under `recompute` it becomes of the new ones and its tokens are counted again. A later
+    turn begins with a cache of the weights that serve then.
+    """
 
     def __init__(
         self,
@@ -115,15 +126,18 @@ class ScriptedEngine:
         """Sessions given back, in order."""
         self.requests: list[GenerationRequest] = []
         """What was asked, in order."""
+        self.refilled_tokens = 0
+        """Context tokens of running turns that `recompute` had to be computed again."""
+        self._loading = asyncio.Lock()
 
     @property
     def capabilities(self) -> Capabilities:
-        """Deterministic, with `drain` only."""
+        """Deterministic, with every way of taking new weights."""
         return Capabilities(
             has_sampled_distribution=True,
             has_version_per_token=True,
             is_deterministic=True,
-            swaps=frozenset[Swap](["drain"]),
+            swaps=frozenset[Swap](["drain", "continue", "recompute"]),
             tensors=frozenset(),
             max_context_tokens=self._max_context_tokens,
             num_slots=2**20,
@@ -141,7 +155,8 @@ class ScriptedEngine:
         if request.request_id in self._running:
             raise EngineError(f"request {request.request_id} is running already; request ids are used once.")
         self.requests.append(request)
-        running = self._running[request.request_id] = _Running()
+        running = _Running(request=request, version=self._version, cache_version=self._version)
+        self._running[request.request_id] = running
         deadline = asyncio.get_running_loop().time() + request.deadline_s
         return self._serve(request, running, deadline)
 
@@ -155,7 +170,9 @@ class ScriptedEngine:
         return Scores(logprobs=logprobs(values), policy_version=self._version, tensors={})
 
     async def load_weights(self, weights: WeightsManifest, swap: Swap) -> None:
-        """Wait until nothing runs, then serve the new version.
+        """Serve the new version: `drain` once nothing runs, else from the next token of every running turn on.
+
+        Loads are taken in the order in which they are asked for.
 
         Raises:
             WeightsRefusedError: for another policy or a version that is scripted to fail.
@@ -167,12 +184,12 @@ class ScriptedEngine:
                 f"the weights of {weights.policy} version {weights.version} were refused; version {self._version} "
                 "serves on."
             )
-        self._may_start.clear()
-        try:
-            await self._idle.wait()
+        async with self._loading:
+            if swap == "drain":
+                await self._drain()
             self._version = weights.version
-        finally:
-            self._may_start.set()
+            for running in self._running.values():
+                self._move(running, swap)
 
     async def cancel(self, request_id: str) -> None:
         """End a request; what was drawn comes back."""
@@ -201,10 +218,27 @@ class ScriptedEngine:
         if self._is_closed:
             raise EngineLostError("the scripted engine is closed")
 
+    async def _drain(self) -> None:
+        """Wait until nothing is being drawn; meanwhile nothing begins."""
+        self._may_start.clear()
+        try:
+            await self._idle.wait()
+        finally:
+            self._may_start.set()
+
+    def _move(self, running: _Running, swap: Swap) -> None:
+        """What the version that now serves is to a request in flight."""
+        running.version = self._version
+        if not running.is_drawing:
+            running.cache_version = self._version
+        elif swap == "recompute":
+            running.cache_version = self._version
+            self.refilled_tokens += len(running.request.token_ids) + running.num_drawn
+
     async def _serve(self, request: GenerationRequest, running: _Running, deadline: float) -> AsyncIterator[Chunk]:
         try:
             if not await self._wait(self._may_start, running, deadline):
-                yield self._chunk([], [], self._version, "aborted")
+                yield self._chunk([], [], self._version, "aborted", self._version)
                 return
             self._num_drawing += 1
             self._idle.clear()
@@ -224,7 +258,9 @@ class ScriptedEngine:
         given = reply.behavior_logprobs
         scores = np.full(len(tokens), SCRIPTED_LOGPROB) if given is None else np.asarray(given, dtype=np.float32)
         limit = min(request.max_tokens, self._max_context_tokens - len(request.token_ids))
-        version, sent, count = self._version, 0, 0
+        running.version = running.cache_version = version = cache = self._version
+        running.is_drawing = True
+        sent, count = 0, 0
         while True:
             finish = _finish_at(count, tokens, limit, request.stop_token_ids)
             if finish is not None:
@@ -237,13 +273,18 @@ class ScriptedEngine:
             if (reply.delay_s or count % TOKENS_A_TURN == 0) and not await self._pass(reply.delay_s, running, deadline):
                 finish = "aborted"
                 break
-            if count > sent and (count in reply.versions or 0 < request.chunk_tokens <= count - sent):
-                yield self._chunk(tokens[sent:count], scores[sent:count], version, None)
+            if count in reply.versions:
+                running.version = running.cache_version = reply.versions[count]
+            is_new = count in reply.versions or (running.version, running.cache_version) != (version, cache)
+            if count > sent and (is_new or 0 < request.chunk_tokens <= count - sent):
+                yield self._chunk(tokens[sent:count], scores[sent:count], version, None, cache)
                 sent = count
-            version = reply.versions.get(count, version)
+            version, cache = running.version, running.cache_version
             count += 1
+            running.num_drawn = count
+        running.is_drawing = False
         self._version = max(self._version, version)
-        yield self._chunk(tokens[sent:count], scores[sent:count], version, finish)
+        yield self._chunk(tokens[sent:count], scores[sent:count], version, finish, cache)
 
     async def _pass(self, delay_s: float, running: _Running, deadline: float) -> bool:
         """Let time go by before a token; False when the request has to end."""
@@ -273,12 +314,14 @@ class ScriptedEngine:
                     wait.cancel()
         return not running.cancelled.is_set()
 
-    def _chunk(self, tokens: ArrayLike, scores: ArrayLike, version: int, finish: Finish | None) -> Chunk:
+    def _chunk(
+        self, tokens: ArrayLike, scores: ArrayLike, version: int, finish: Finish | None, cache_version: int
+    ) -> Chunk:
         return Chunk(
             token_ids=ids(tokens),
             behavior_logprobs=logprobs(scores),
             policy_version=version,
-            cache_version=version,
+            cache_version=cache_version,
             tensors={},
             finish=finish,
         )
