@@ -16,6 +16,7 @@ from rollwright.cli.fixtures import fixtures
 from rollwright.cli.looking import query, recipe_list, recipe_show
 from rollwright.cli.machine import print_json
 from rollwright.cli.output import finish_output, open_output, say_aside
+from rollwright.cli.replaying import replay
 from rollwright.cli.scoring import score
 from rollwright.cli.training import evaluate, resume, train
 
@@ -67,6 +68,7 @@ def make_app() -> typer.Typer:
     app.command(name="train")(train)
     app.command(name="resume")(resume)
     app.command(name="eval")(evaluate)
+    app.command(name="replay")(replay)
     app.command(name="score")(score)
     app.command(name="audit")(audit)
     app.command(name="query")(query)

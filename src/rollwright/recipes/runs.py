@@ -29,6 +29,7 @@ from rollwright.recipes.build.identity import (
 from rollwright.recipes.build.learner import StagedLearner
 from rollwright.recipes.build.model import build_tokenizer
 from rollwright.recipes.build.objective import refuse_untrainable
+from rollwright.recipes.build.replay import read_replay
 from rollwright.recipes.build.session import (
     Foundation,
     LoopOrder,
@@ -80,6 +81,8 @@ class TrainOrder:
     source: Path | None
     """A stored run whose episodes are learned from again."""
     is_rollouts_only: bool
+    follow: Path | None = None
+    """A stored run whose schedule is followed: the same groups under the same versions in the same steps."""
     watch: Callable[[Engine], Engine] = unwatched
     """Puts something between engine and driver, such as a recorder."""
 
@@ -124,6 +127,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
     refuse_untrainable(resolved.recipe)
     source = None if order.source is None else StoredRun(order.source)
     stored = None if source is None else stored_batches(resolved.recipe, source, observer)
+    replay = None if order.follow is None else read_replay(resolved.recipe, StoredRun(order.follow))
     with ExitStack() as stack:
         world = build_world(resolved.recipe)
         stack.callback(world.close)
@@ -151,6 +155,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
             first_group=0,
             balance=None,
             stored=stored,
+            replay=replay,
             watch=order.watch,
         )
         observer.run_started(_started(foundation, folder, None, stored))
@@ -204,6 +209,7 @@ def resume_run(path: Path, observer: Observer) -> TrainResult:
             first_group=0 if progress is None else progress.next_group,
             balance=None if progress is None else progress.balance,
             stored=stored,
+            replay=None,
             watch=unwatched,
         )
         observer.run_started(_started(foundation, folder, 0 if progress is None else progress.step, stored))

@@ -1,6 +1,6 @@
 """What stops a run, said in one sentence with what to do."""
 
-__all__ = ["LedgerError", "NoProgressError", "RunStoppedError", "RuntimeRunError", "first_of"]
+__all__ = ["LedgerError", "NoProgressError", "ReplayError", "RunStoppedError", "RuntimeRunError", "first_of"]
 
 
 class RuntimeRunError(Exception):
@@ -13,6 +13,10 @@ class LedgerError(RuntimeRunError):
 
 class NoProgressError(RuntimeRunError):
     """Nothing can be trained: every group of late failed for good."""
+
+
+class ReplayError(RuntimeRunError):
+    """A replay came out otherwise than the run that it follows."""
 
 
 class RunStoppedError(RuntimeRunError):

@@ -9,7 +9,7 @@ that sample, while the learner holds them (the largest lag); the learner, while 
 All is counted on the event loop's thread.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ __all__ = ["PARTS", "PartTimes", "RunPart", "TimeBook"]
 RunPart = Literal["engine", "environment", "verifiers", "learner"]
 PartState = Literal["busy", "syncing", "blocked", "starved"]
 PARTS: Final[tuple[RunPart, ...]] = ("engine", "environment", "verifiers", "learner")
+_SAID: Final[tuple[PartState, ...]] = ("busy", "syncing", "blocked")
 _SAMPLING: Final[tuple[RunPart, ...]] = ("engine", "environment", "verifiers")
 
 
@@ -45,7 +46,7 @@ class TimeBook:
         self._monotonic = monotonic
         self._since = monotonic()
         self._doing: Counter[tuple[RunPart, PartState]] = Counter()
-        self._seconds: Counter[tuple[RunPart, PartState]] = Counter()
+        self._seconds: defaultdict[tuple[RunPart, PartState], float] = defaultdict(float)
 
     @contextmanager
     def doing(self, part: RunPart, state: PartState = "busy") -> Generator[None]:
@@ -73,10 +74,9 @@ class TimeBook:
                 self._seconds[part, self._state_of(part)] += passed
 
     def _state_of(self, part: RunPart) -> PartState:
-        given: tuple[PartState, ...] = ("busy", "syncing", "blocked")
-        said = next((state for state in given if self._doing[part, state]), None)
-        if said is not None:
-            return said
+        for state in _SAID:
+            if self._doing[part, state]:
+                return state
         if part == "learner" or any(self._doing[other, "busy"] for other in _SAMPLING):
             return "starved"
         return "blocked"

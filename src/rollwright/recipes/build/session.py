@@ -14,6 +14,7 @@ from rollwright.evidence import RunFolder
 from rollwright.recipes.build.engine import build_engine
 from rollwright.recipes.build.episodes import Episodes
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
+from rollwright.recipes.build.replay import Replay
 from rollwright.recipes.build.stages import StageParts, build_stages
 from rollwright.recipes.build.stored import StoredBatches
 from rollwright.recipes.build.world import BuiltWorld, build_protocol, first_opening
@@ -26,7 +27,9 @@ from rollwright.runtime.loop import LoopParts
 from rollwright.runtime.metered import MeteredEngine
 from rollwright.runtime.observers import Observer
 from rollwright.runtime.parts import GroupCounter
+from rollwright.runtime.replaying import FixedCounter
 from rollwright.runtime.saving import CheckpointRule
+from rollwright.runtime.schedule import ScheduledEngine
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.timebook import TimeBook
 from rollwright.runtime.weights import WeightChannel, WeightShelf
@@ -70,6 +73,8 @@ class LoopOrder:
     first_group: int
     balance: LedgerBalance | None
     stored: StoredBatches | None
+    replay: Replay | None
+    """The stored run whose schedule is followed."""
     watch: Callable[[Engine], Engine]
     """Puts something between engine and driver, such as a recorder; `unwatched` puts nothing."""
 
@@ -157,9 +162,12 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
     engine = order.watch(open_engine(foundation, shelf, version=order.version))
     learner = StagedLearner(foundation.model, stage_settings(recipe.stages[0], recipe))
     thread = stack.enter_context(ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner"))
-    counter = GroupCounter(order.first_group)
+    scheduled = None
+    if order.replay is not None:
+        scheduled = ScheduledEngine(engine, order.replay.schedule, version=order.version)
+    counter = GroupCounter(order.first_group) if order.replay is None else FixedCounter(order.replay.other_ids)
     episodes = make_episodes(foundation, engine)
-    episodes = replace(episodes, engine=MeteredEngine(engine, episodes.book))
+    episodes = replace(episodes, engine=MeteredEngine(scheduled or engine, episodes.book))
     ledger = Ledger(episodes.clock.now, order.balance)
     stages = build_stages(
         StageParts(
@@ -170,6 +178,8 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
             counter=counter,
             ledger=ledger,
             stored=order.stored,
+            replay=order.replay,
+            schedule=scheduled,
         )
     )
     parts = LoopParts(
