@@ -1,6 +1,7 @@
 """A dispatcher in simulated time: sources of their own duration, a learner that takes a while, batches one by one."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -59,8 +60,9 @@ class Episodes:
         first = self.version if attempt.past is None else attempt.past.trajectory.segments[1].policy_version
         left = self.seconds(attempt) if attempt.past is None else attempt.past.limits.wall_clock_s
         until = loop.time() + left
-        while loop.time() < until and attempt.interruption.reason is None:
-            await asyncio.sleep(min(1.0, until - loop.time()))
+        for _ in range(math.ceil(left)):
+            if attempt.interruption.reason is None:
+                await asyncio.sleep(min(1.0, until - loop.time()))
         if attempt.interruption.reason is TerminalReason.ABORTED:
             cut = ended(attempt, TerminalReason.ABORTED, version=first or 0, cause="ended from outside")
             return replace(cut, failure_class="abandoned")
@@ -105,6 +107,8 @@ class Run:
     state: CollectorState | None = None
     balance: LedgerBalance | None = None
     next_group: int = 0
+    seconds: float = 0.0
+    """Simulated, of the newest steps."""
 
     @property
     def groups(self) -> list[Group]:
@@ -167,4 +171,5 @@ class Run:
                 self.next_group = self.counter.next_id
                 self.batches.append(batch)
                 dispatcher.advance()
+            self.seconds = asyncio.get_running_loop().time()
             working.cancel()
