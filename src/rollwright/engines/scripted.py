@@ -112,7 +112,8 @@ class ScriptedEngine:
         self._version = version
         self._max_context_tokens = max_context_tokens
         self._scores = scores
-        self._refused = refused_versions
+        self.refused = refused_versions
+        """Versions that are refused now."""
         self._running: dict[str, _Running] = {}
         self._may_run = asyncio.Event()
         self._may_run.set()
@@ -179,7 +180,7 @@ class ScriptedEngine:
         """
         self._check_open()
         check_swap(swap, self.capabilities)
-        if weights.policy != self._policy or weights.version in self._refused:
+        if weights.policy != self._policy or weights.version in self.refused:
             raise WeightsRefusedError(
                 f"the weights of {weights.policy} version {weights.version} were refused; version {self._version} "
                 "serves on."
