@@ -146,7 +146,11 @@ def test_missing_sections_and_keys_say_what_belongs_there():
     ("setting", "says"),
     [
         ("rollout.batch_size=60", "group sizes that divide it: 1, 2, 3, 4, 5, 6, 10"),
-        ("runtime.max_lag=2", "not built yet"),
+        ("runtime.stragglers=park", "is of runtime.oversample alone"),
+        ("rollout.min_group_fraction=0.5 rollout.incomplete_groups=wait", "is of incomplete_groups 'train' alone"),
+        ("rollout.at_cap=refuse", "are of dynamic_sampling alone"),
+        ("rollout.dynamic_sampling=true rollout.group_size=1", "set rollout.group_size to 2 or more"),
+        ("runtime.oversample=1 runtime.stragglers=park", "at max_lag 0 it would expire"),
         ("rollout.max_resumptions=2", "is of truncation 'resume' alone"),
         ("rollout.truncation=soft_penalty", "needs overlong_max_tokens and overlong_buffer_tokens"),
         ("rollout.top_p=0.9", "train at top_p=1"),
@@ -158,7 +162,7 @@ def test_missing_sections_and_keys_say_what_belongs_there():
     ],
 )
 def test_settings_that_do_not_go_together_say_what_would(setting, says):
-    assert says in refusal(setting)
+    assert says in refusal(*setting.split())
 
 
 def test_a_whole_number_is_a_number_but_no_number_is_text():

@@ -25,7 +25,8 @@ from rollwright.record import (
     ToolResult,
     digest,
 )
-from rollwright.rollout import FixedClock, Leg, Limits, Parked, run_leg
+from rollwright.rollout import FixedClock, Interruption, Leg, Limits, Parked, run_leg
+from tests.cases import case
 from tests.rollout.fakes import FakeEngine, FakeEnvironment, chunk, drive, observe, spec_of
 
 
@@ -301,6 +302,109 @@ def test_an_engine_that_is_lost_behind_the_past_loses_none_of_it(renderer):
     ended = run(renderer, Leg(spec=spec_of(limits, attempt=1), past=leg, at_limit="park"), Sums(), lost)
     assert not isinstance(ended, Parked) and ended.terminal_reason is TerminalReason.INFRASTRUCTURE_FAILURE
     assert sampled(ended) == sampled(leg.trajectory)
+
+
+# ------------------------------------------------------------------------------------------------- ended from outside
+
+
+def interrupted(renderer, world, uncut, *, after, versions=(0,), limits=None):
+    """Attempts that are superseded after so many tokens of their own, and one more; each under its own version."""
+    limits = limits or Limits(turns=50, turn_tokens=1000, episode_tokens=100_000)
+    legs = []
+    for attempt in range(len(after) + 1):
+        left = after[attempt] if attempt < len(after) else None
+        ended = attempt_cut_after(
+            renderer, world, uncut, left, legs, (limits, versions[min(attempt, len(versions) - 1)])
+        )
+        if not isinstance(ended, Parked):
+            return legs, ended
+        legs.append(ended)
+    raise AssertionError("nothing interrupted the last attempt")
+
+
+def attempt_cut_after(renderer, world, uncut, left, legs, how):
+    limits, version = how
+    interruption, drawn, whole = Interruption(), 0, by_position(uncut, [version])
+
+    def reply(request, _):
+        nonlocal drawn
+        (full,) = whole.replies(request, 0)
+        tokens = full.token_ids[: None if left is None else left - drawn]
+        drawn += len(tokens)
+        if left is None or len(tokens) == len(full.token_ids):
+            return [full]
+        interruption.reason = TerminalReason.SUPERSEDED
+        return [chunk(tokens, version, "aborted")]
+
+    spec = spec_of(limits, attempt=len(legs))
+    leg = Leg(spec=spec, past=legs[-1] if legs else None, when_superseded="park")
+    ended = asyncio.run(
+        run_leg(
+            leg,
+            engines={"policy": FakeEngine(reply)},
+            environment=world,
+            renderer=renderer,
+            clock=FixedClock(),
+            interruption=interruption,
+        )
+    )
+    assert not isinstance(ended, Parked) or interruption.reason is not None
+    return ended
+
+
+@pytest.mark.row("S237")
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(KINDS, min_size=8, max_size=8),
+    st.lists(st.integers(0, 60), max_size=4),
+    st.sampled_from(["snapshot", "replay"]),
+    st.sampled_from(["one", "two at once", "new context"]),
+)
+def test_an_episode_superseded_at_any_token_goes_on_to_the_uncut_one(renderer, kinds, after, restored_by, shape):
+    def world():
+        return Sums(
+            takes_snapshots=restored_by == "snapshot",
+            actors=dict.fromkeys(["agent", "helper"] if shape == "two at once" else ["agent"], "policy"),
+            new_context_at=2 if shape == "new context" else -1,
+        )
+
+    free = Limits(turns=50, turn_tokens=1000, episode_tokens=100_000)
+    uncut = drive(renderer, world(), scripted(turns_of(renderer, kinds)), spec_of(free))
+    legs, whole = interrupted(renderer, world(), uncut, after=after)
+    assert told(whole) == told(uncut)
+    assert all(leg.is_interrupted and leg.trajectory.terminal_reason is TerminalReason.SUPERSEDED for leg in legs)
+
+
+@pytest.mark.case("F81")
+def test_a_superseded_turn_keeps_its_first_part_and_has_what_was_left_of_its_budget(renderer):
+    worked = case("F81").input
+    first, second = worked["part1"], worked["part2"]
+    uncut = drive(renderer, Sums(turns=1), scripted(turns_of(renderer, ["call"])), spec_of(Limits(turns=1)))
+    limits = Limits(turns=1, turn_tokens=worked["response_budget"])
+    versions = [first["version"], second["version"]]
+    (leg,), whole = interrupted(renderer, Sums(turns=1), uncut, after=[2], versions=versions, limits=limits)
+    assert whole.terminal_reason is TerminalReason.TOKEN_LIMIT
+    assert [v for *_, v in sampled(whole)] == case("F81").expect["versions"]
+    assert sampled(whole)[:2] == sampled(leg.trajectory)
+    assert [t for _, _, t, *_ in sampled(whole)] == [t for _, _, t, *_ in sampled(uncut)][:4]
+
+
+def test_a_superseded_episode_is_parked_only_where_it_may_be(renderer):
+    uncut, limits = uncut_and_limits(renderer, Sums())
+    interruption = Interruption(reason=TerminalReason.SUPERSEDED)
+    for reason, when in ((TerminalReason.SUPERSEDED, "end"), (TerminalReason.ABORTED, "park")):
+        interruption = Interruption(reason=reason)
+        ended = asyncio.run(
+            run_leg(
+                Leg(spec=spec_of(limits), when_superseded=when),
+                engines={"policy": by_position(uncut, [0])},
+                environment=Sums(),
+                renderer=renderer,
+                clock=FixedClock(),
+                interruption=interruption,
+            )
+        )
+        assert not isinstance(ended, Parked) and ended.terminal_reason is reason
 
 
 def prompt_of(request) -> Sequence[int]:
