@@ -18,6 +18,7 @@ from rollwright.batches.strata import strata_of
 from rollwright.evaluation.measures import measure
 from rollwright.record.tables import is_measured_metric
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
+from rollwright.runtime.probes import ProbeReport, probe_metrics
 from rollwright.runtime.timebook import PartTimes
 from tests.batches.episodes import NOW, POLICY, chat, episode, group, outcome_of
 from tests.evaluation.held_out import protocol, scored
@@ -77,6 +78,19 @@ def full_step():
     return step_metrics(1, episodes, balance={"trained": 3}, clock=clock, now=NOW)
 
 
+def full_probe():
+    report = ProbeReport(
+        version=1,
+        num_positions=9,
+        greedy_match=1.0,
+        topk_identity=0.5,
+        max_logit_gap=0.1,
+        max_logprob_gap=0.1,
+        faults=(),
+    )
+    return probe_metrics(report, step=1, now=NOW)
+
+
 def test_every_metric_of_the_survey_has_a_name_a_formula_and_a_unit():
     assert [name for name in SURVEY if metric_named(name) is None] == []
     assert [one.name for one in METRICS if not (one.name and one.formula and one.unit)] == []
@@ -109,7 +123,7 @@ def test_only_time_and_rates_are_left_out_of_the_hash_of_a_run():
 
 def test_a_run_writes_exactly_what_the_table_says_is_made():
     of_update, strata = full_update()
-    written = [*of_update, *full_step()]
+    written = [*of_update, *full_step(), *full_probe()]
     for metric in written:
         entry = metric_named(metric.name)
         assert entry is not None and entry.name == metric.name, metric.name

@@ -78,7 +78,7 @@ class Scorer:
                 "over the whole vocabulary. Sample with top_p=1, top_k=0, min_p=0, or train on other data."
             )
         rows = pack_rows(micro.token_ids, micro.row_offsets)
-        return take_states(self._hidden(micro, rows), rows, predictors_of(places))
+        return take_states(self.hidden(micro.token_ids, micro.position_ids, rows), rows, predictors_of(places))
 
     def score_states(self, states: Tensor, micro: MicroBatch, places: Tensor) -> TokenScores:
         """The same scores from what `states` gave."""
@@ -86,14 +86,23 @@ class Scorer:
             states, self.head.weight, micro.token_ids[places], micro.temperature[places], self.head.bias
         )
 
-    def _hidden(self, micro: MicroBatch, rows: PackedRows) -> Tensor:
-        device = micro.token_ids.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=self.precision is Precision.BF16):
+    def hidden(self, token_ids: Tensor, position_ids: Tensor, rows: PackedRows) -> Tensor:
+        """The last hidden state of every distinct token, by the model's path and precision.
+
+        Args:
+            token_ids: (t,) int64.
+            position_ids: (t,) int64, from 0 in every row.
+            rows: of the same stream.
+
+        Returns:
+            (u, h); `rows.state_of` says whose they are.
+        """
+        with torch.autocast(token_ids.device.type, torch.bfloat16, enabled=self.precision is Precision.BF16):
             match self.path:
                 case Path.PACKED:
-                    return packed_hidden(self.model, micro.token_ids, micro.position_ids, rows)
+                    return packed_hidden(self.model, token_ids, position_ids, rows)
                 case Path.PADDED:
-                    return padded_hidden(self.model, micro.token_ids, rows)
+                    return padded_hidden(self.model, token_ids, rows)
                 case _:
                     assert_never(self.path)
 

@@ -11,6 +11,7 @@ _LAGS: Final = "rollwright.algorithms.diagnostics.token_metrics:lag_diagnostics"
 _GROUPS: Final = "rollwright.algorithms.diagnostics.group_metrics:group_diagnostics"
 _EPISODES: Final = "rollwright.runtime.episode_metrics:episode_metrics"
 _STEP: Final = "rollwright.runtime.metrics:step_metrics"
+_PROBES: Final = "rollwright.runtime.probes:probe_metrics"
 _MEASURE: Final = "rollwright.evaluation.measures:measure"
 
 OF_STEPS: Final[tuple[MetricEntry, ...]] = (
@@ -126,6 +127,23 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
     ),
     MetricEntry(
         "explore/tool_choice_entropy", "entropy of the tools called at a prompt, mean over prompts", "nat", _EPISODES
+    ),
+    MetricEntry("mismatch/token_ids", "greedy ids equal on fixed contexts", "bool", _PROBES, note="equal exactly"),
+    MetricEntry("mismatch/topk_identity", "share of probes with the same k best tokens", "fraction", _PROBES),
+    MetricEntry("mismatch/greedy_match", "share of probes with the same best token", "fraction", _PROBES),
+    MetricEntry(
+        "mismatch/probe_logit_abs",
+        "largest |Δ logit| of engine and learner on fixed contexts, each logit over its position's best",
+        "1",
+        _PROBES,
+        note="null: not finite",
+    ),
+    MetricEntry(
+        "mismatch/probe_logp_abs",
+        "largest |Δ log p| of engine and learner on fixed contexts, of given and best tokens",
+        "nat",
+        _PROBES,
+        note="past its bound the run warns or stops; null: not finite",
     ),
     MetricEntry("data/slots", "slots of the run by state of the ledger", "slots", _STEP, labels=("state",)),
     MetricEntry(
