@@ -219,6 +219,18 @@ def test_weights_are_published_to_the_new_engine_where_the_old_one_dies_over_the
     run(go())
 
 
+def test_an_engine_that_is_lost_over_new_weights_is_never_asked_for_old_ones_that_are_gone():
+    async def go() -> None:
+        house = House()
+        await house.engine.load_weights(manifest(1), "drain")
+        house.engines[0].fate = "dies loading"
+        await house.engine.load_weights(manifest(2), "drain")
+        assert await turn(house) == [2]
+        assert house.engines[1].loaded == [2]
+
+    run(go())
+
+
 def test_refused_weights_leave_the_old_version_serving():
     async def go() -> None:
         house = House()

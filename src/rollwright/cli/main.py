@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rollwright.cli.auditing import audit
+from rollwright.cli.drilling import drill
 from rollwright.cli.environments import env_check, env_list, env_new
 from rollwright.cli.explaining import recipe_explain
 from rollwright.cli.failures import FAILED, STOPPED, Failure, failure_of
@@ -71,6 +72,7 @@ def make_app() -> typer.Typer:
     app.command(name="replay")(replay)
     app.command(name="score")(score)
     app.command(name="audit")(audit)
+    app.command(name="drill")(drill)
     app.command(name="query")(query)
     app.command(name="fixtures")(fixtures)
     recipe = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look at the recipes that ship.")

@@ -70,7 +70,12 @@ class _Life:
     cause: str | None = None
     """Why it is over; None while it serves."""
     is_silent: bool = False
+    loaded: WeightsManifest | None = None
     waits: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
+
+    def took(self, weights: WeightsManifest) -> None:
+        """It serves these now."""
+        self.version, self.loaded = weights.version, weights
 
 
 class RestartingEngine:
@@ -93,6 +98,7 @@ class RestartingEngine:
         self._rules = rules
         self._watchdog = watchdog
         self._weights: WeightsManifest | None = None
+        self._wanted: WeightsManifest | None = None
         self._in_a_row = 0
         self._is_paused = False
         self._making = asyncio.Lock()
@@ -119,16 +125,19 @@ class RestartingEngine:
         Raises:
             EngineLostError: when no engine can be made.
         """
-        while True:
+        self._wanted = weights
+        try:
             life = await self._serving()
-            try:
+            while life.loaded is not weights:
                 with self._watchdog.waiting(_COMPONENT, f"weights of version {weights.version}"):
-                    await self._answer(life, life.engine.load_weights(weights, swap))
-            except EngineLostError:
-                continue
-            life.version = weights.version
+                    try:
+                        await self._answer(life, life.engine.load_weights(weights, swap))
+                        life.took(weights)
+                    except EngineLostError:
+                        life = await self._serving()
             self._weights = weights
-            return
+        finally:
+            self._wanted = None
 
     async def cancel(self, request_id: str) -> None:
         """Pass on; a request of a lost engine has ended."""
@@ -236,12 +245,15 @@ class RestartingEngine:
         Raises:
             EngineLostError: when too many died one after the other.
         """
-        if self._life.cause is None:
-            return self._life
+        life = self._life
+        if life.cause is None:
+            return life
         async with self._making:
-            while (cause := self._life.cause) is not None:
-                await self._make(self._life, cause)
-            return self._life
+            life = self._life
+            while (cause := life.cause) is not None:
+                await self._make(life, cause)
+                life = self._life
+            return life
 
     async def _make(self, old: _Life, cause: str) -> None:
         if self._in_a_row >= self._rules.in_a_row:
@@ -259,7 +271,7 @@ class RestartingEngine:
                 old.cause = f"another engine could not be opened: {type(error).__name__}: {error}"
                 self._watchdog.failed(_COMPONENT, old.cause)
                 return
-        life = _Life(engine=engine, version=old.version if self._weights is None else self._weights.version)
+        life = _Life(engine=engine, version=old.version)
         if not await self._is_ready(life):
             old.cause = life.cause
             if not life.is_silent:
@@ -269,10 +281,12 @@ class RestartingEngine:
         self._watchdog.restarted(_COMPONENT, cause)
 
     async def _is_ready(self, life: _Life) -> bool:
-        """Give a new engine the weights that serve, before anyone sees it."""
+        """Give a new engine the newest weights, those that are being published before those that serve."""
+        weights = self._wanted or self._weights
         try:
-            if self._weights is not None:
-                await self._answer(life, life.engine.load_weights(self._weights, "drain"))
+            if weights is not None:
+                await self._answer(life, life.engine.load_weights(weights, "drain"))
+                life.took(weights)
             if self._is_paused:
                 await self._answer(life, life.engine.pause())
         except EngineLostError:
@@ -292,8 +306,7 @@ class RestartingEngine:
     async def _opened(self) -> Engine:
         """Opened in a thread; one whose caller left meanwhile is taken by the next."""
         if self._spare is None:
-            version = self._weights.version if self._weights is not None else self._life.version
-            self._spare = asyncio.get_running_loop().run_in_executor(None, self._reopen, version)
+            self._spare = asyncio.get_running_loop().run_in_executor(None, self._reopen, self._life.version)
         spare = self._spare
         try:
             engine = await asyncio.shield(spare)

@@ -11,6 +11,7 @@ It waits for time alone, and sees it when the event loop itself was held.
 """
 
 import asyncio
+import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -93,7 +94,7 @@ class Stall:
 
 
 class Watchdog:
-    """The heartbeats of one run. Used from the event loop's thread."""
+    """The heartbeats of one run. Waits may begin and end in any thread; `look` and `run` are the event loop's."""
 
     def __init__(self, rules: WatchRules, clock: Clock, tell: Callable[[str], None]) -> None:
         """Start the run's time now.
@@ -107,7 +108,7 @@ class Watchdog:
         self._clock = clock
         self._tell = tell
         self._waits: dict[int, Wait] = {}
-        self._next = 0
+        self._numbers = itertools.count()
         self._causes: deque[tuple[str, str]] = deque(maxlen=_KEPT_CAUSES)
         self._restarts: Counter[str] = Counter()
         self._notes: list[Callable[[], str]] = []
@@ -118,8 +119,7 @@ class Watchdog:
     def waiting(self, component: str, what: str) -> Generator[Wait]:
         """Say that `component` owes `what` as long as the block runs."""
         now = self._clock.monotonic()
-        self._next += 1
-        number = self._next
+        number = next(self._numbers)
         wait = Wait(component=component, what=what, since_s=now, beat_s=now, clock=self._clock)
         self._waits[number] = wait
         try:
@@ -157,7 +157,7 @@ class Watchdog:
         now = self._clock.monotonic()
         found = [
             Stall(component=w.component, what=w.what, quiet_s=now - w.beat_s, patience_s=patience.tell_s)
-            for w in self._waits.values()
+            for w in tuple(self._waits.values())
             if now - w.beat_s > (patience := self._rules.of(w.component)).tell_s
         ]
         return tuple(sorted(found, key=lambda stall: -stall.quiet_s))
@@ -169,11 +169,11 @@ class Watchdog:
             NoProgressError: with a diagnosis, where the run cannot go on.
         """
         now = self._clock.monotonic()
-        for wait in self._waits.values():
+        for wait in tuple(self._waits.values()):
             if not wait.is_told and now - wait.beat_s > self._rules.of(wait.component).tell_s:
                 wait.is_told = True
                 self._tell(f"{wait.component} has given no sign for {now - wait.beat_s:.0f} s: {wait.what}")
-        for wait in self._waits.values():
+        for wait in tuple(self._waits.values()):
             stop_s = self._rules.of(wait.component).stop_s
             if stop_s is not None and now - wait.beat_s > stop_s:
                 self._stop(f"{wait.component} has given no sign for {now - wait.beat_s:.0f} s: {wait.what}")
@@ -202,7 +202,7 @@ class Watchdog:
         what, at = self._moved
         parts = [f"the last progress was {what}, {now - at:.0f} s ago"]
         by_component: dict[str, list[Wait]] = {}
-        for wait in self._waits.values():
+        for wait in tuple(self._waits.values()):
             by_component.setdefault(wait.component, []).append(wait)
         for component in sorted({*by_component, *self._restarts}):
             parts.append(self._doing(component, by_component.get(component, []), now))

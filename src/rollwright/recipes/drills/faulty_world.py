@@ -1,0 +1,164 @@
+"""The real environment and the real verifiers with a fault between them and their callers."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Literal, assert_never, cast
+
+from rollwright.environments import DemonstratedTurn, DemonstratingEnvironment
+from rollwright.recipes.drills.strikes import InjectedFaultError, Strikes
+from rollwright.record import (
+    Action,
+    Environment,
+    Episode,
+    StepResult,
+    Submission,
+    Task,
+    ToolRequest,
+    ToolResult,
+    Verdict,
+    Verifier,
+)
+
+__all__ = ["EnvironmentFault", "FaultyEnvironment", "FaultyVerifier", "VerifierFault"]
+
+EnvironmentFault = Literal["slow", "fails", "hangs", "loses_processes"]
+VerifierFault = Literal["raises", "hangs", "is_down", "loses_processes"]
+
+_SLOW_S = 0.1
+_HUNG_DEADLINE_S = 0.5
+
+
+class FaultyEnvironment:
+    """Struck at an answer: of a tool, or of the environment at the beginning and to a turn."""
+
+    def __init__(
+        self, environment: Environment, fault: EnvironmentFault, strikes: Strikes, kill: Callable[[], int]
+    ) -> None:
+        """Stand before `environment`; `kill` ends the processes of its sandboxes and counts them."""
+        self._environment = environment
+        self._fault: EnvironmentFault = fault
+        self._strikes = strikes
+        self._kill = kill
+
+    @property
+    def name(self) -> str:
+        """Of the environment behind."""
+        return self._environment.name
+
+    @property
+    def revision(self) -> str:
+        """Of the environment behind."""
+        return self._environment.revision
+
+    @property
+    def actors(self) -> Mapping[str, str]:
+        """Of the environment behind."""
+        return self._environment.actors
+
+    def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
+        """Of the environment behind; the wiring asked whether it has any."""
+        return cast("DemonstratingEnvironment", self._environment).demonstrate(task, seed)
+
+    @asynccontextmanager
+    async def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AsyncGenerator[Episode]:
+        """An episode of the environment behind; those of held-out tasks are let be."""
+        inner = (
+            self._environment.open(task, seed=seed)
+            if snapshot is None
+            else self._environment.open(task, seed=seed, snapshot=snapshot)
+        )
+        async with inner as episode:
+            yield _FaultyEpisode(episode, self._strike) if task.split == "train" else episode
+
+    async def _strike(self) -> None:
+        if not self._strikes.hit():
+            return
+        fault: EnvironmentFault = self._fault
+        match fault:
+            case "slow":
+                await asyncio.sleep(_SLOW_S)
+            case "fails":
+                raise InjectedFaultError("the tool broke")
+            case "hangs":
+                await asyncio.Event().wait()
+            case "loses_processes":
+                self._kill()
+            case _:
+                assert_never(fault)
+
+
+class _FaultyEpisode:
+    def __init__(self, episode: Episode, strike: Callable[[], object]) -> None:
+        self._episode = episode
+        self._strike = cast("Callable[[], asyncio.Future[None]]", strike)
+
+    @property
+    def tools(self) -> Mapping[str, str]:
+        return self._episode.tools
+
+    async def begin(self) -> StepResult:
+        await self._strike()
+        return await self._episode.begin()
+
+    async def call(self, request: ToolRequest) -> ToolResult:
+        await self._strike()
+        return await self._episode.call(request)
+
+    async def step(self, action: Action) -> StepResult:
+        await self._strike()
+        return await self._episode.step(action)
+
+    async def artifacts(self) -> Mapping[str, bytes]:
+        return await self._episode.artifacts()
+
+    async def snapshot(self) -> bytes:
+        return await self._episode.snapshot()
+
+
+class FaultyVerifier:
+    """Struck at a call for training episodes."""
+
+    def __init__(self, verifier: Verifier, fault: VerifierFault, strikes: Strikes, kill: Callable[[], int]) -> None:
+        """Stand before `verifier`; `kill` ends the processes of its pools and counts them."""
+        self._verifier = verifier
+        self._fault: VerifierFault = fault
+        self._strikes = strikes
+        self._kill = kill
+
+    @property
+    def name(self) -> str:
+        """Of the verifier behind."""
+        return self._verifier.name
+
+    @property
+    def revision(self) -> str:
+        """Of the verifier behind."""
+        return self._verifier.revision
+
+    @property
+    def scope(self) -> Literal["trajectory", "group"]:
+        """Of the verifier behind."""
+        return self._verifier.scope
+
+    @property
+    def deadline_s(self) -> float:
+        """Of the verifier behind; shorter where it is to pass."""
+        return min(self._verifier.deadline_s, _HUNG_DEADLINE_S) if self._fault == "hangs" else self._verifier.deadline_s
+
+    async def verify(self, submissions: Sequence[Submission]) -> Sequence[Verdict]:
+        """Pass on, unless it is a call that is struck."""
+        if submissions and submissions[0].trajectory_id.startswith("t") and self._strikes.hit():
+            fault: VerifierFault = self._fault
+            match fault:
+                case "raises":
+                    raise InjectedFaultError("the grader broke")
+                case "is_down":
+                    raise InjectedFaultError("connection refused")
+                case "hangs":
+                    await asyncio.Event().wait()
+                case "loses_processes":
+                    self._kill()
+                case _:
+                    assert_never(fault)
+        return await self._verifier.verify(submissions)
