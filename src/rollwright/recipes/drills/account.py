@@ -8,13 +8,13 @@ final stays so. What the ledger says of a slot is held against the trajectories,
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rollwright.evidence import StoredRun, check, query
 from rollwright.record import LedgerRow
 
-__all__ = ["STATES", "Account", "Due", "account_of"]
+__all__ = ["STATES", "Account", "Due", "account_of", "follow_slots"]
 
 STATES = ("in_flight", "ready", "trained", "filtered", "expired", "failed", "requeued")
 _MAY_FOLLOW: Mapping[str, frozenset[str]] = {
@@ -102,30 +102,30 @@ class Account:
 
 
 def account_of(path: Path, due: Due) -> Account:
-    """Follow every slot of a finished run.
+    """Follow every slot of a finished run, and hold the ledger against everything else that is stored.
 
     Args:
         path: of the run folder.
         due: what it was asked for.
     """
-    rows = StoredRun(path).ledger
+    followed = follow_slots(StoredRun(path).ledger, due)
+    found = (f"{finding.place}: {finding.text}" for finding in check(path).findings)
+    return replace(followed, wrong=(*followed.wrong, *found, *_answers(path)))
+
+
+def follow_slots(rows: Sequence[LedgerRow], due: Due) -> Account:
+    """Follow every slot through the rows of a ledger.
+
+    Args:
+        rows: in the order of `seq`.
+        due: what the run was asked for.
+    """
     slots: dict[tuple[int, int], list[LedgerRow]] = defaultdict(list)
     for row in rows:
         slots[row.group_id, row.slot].append(row)
     by_state = Counter(history[-1].state for history in slots.values())
-    wrong = [
-        *_histories(slots),
-        *_groups(slots, due),
-        *_ends(slots, due),
-        *_steps(slots, due),
-        *(f"{finding.place}: {finding.text}" for finding in check(path).findings),
-        *_answers(path),
-    ]
-    return Account(
-        dispatched=len(slots),
-        by_state={state: by_state.get(state, 0) for state in STATES},
-        wrong=tuple(wrong),
-    )
+    wrong = (*_histories(slots), *_groups(slots, due), *_ends(slots, due), *_steps(slots, due))
+    return Account(dispatched=len(slots), by_state={state: by_state.get(state, 0) for state in STATES}, wrong=wrong)
 
 
 def _histories(slots: Mapping[tuple[int, int], Sequence[LedgerRow]]) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _groups(slots: Mapping[tuple[int, int], Sequence[LedgerRow]], due: Due) -> I
             yield f"group {group} has no slot {', '.join(map(str, missing))}: it was lost"
         if len({row.task_id for row in last.values()}) > 1:
             yield f"group {group} is of several tasks"
-        for slot, row in last.items():
+        for row in last.values():
             if row.state == "requeued" and row.successor is not None:
                 successor = members.get(row.successor)
                 if successor is None:
