@@ -13,11 +13,14 @@ from rollwright.algorithms.catalogue.metrics import METRICS, metric_named
 from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
 from rollwright.algorithms.diagnostics.token_values import STRATIFIED
 from rollwright.algorithms.presets import grpo
+from rollwright.algorithms.sampling.dynamic_sampling import ProposedGroup
 from rollwright.batches import BatchRules, batch_metrics, plan_step, plan_updates, update_metrics, with_score
 from rollwright.batches.strata import strata_of
 from rollwright.evaluation.measures import measure
 from rollwright.record.tables import is_measured_metric
+from rollwright.runtime.collected_metrics import duplicates_refused, outcomes_before_filter
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
+from rollwright.runtime.mixing import SourceMix
 from rollwright.runtime.probes import ProbeReport, probe_metrics
 from rollwright.runtime.timebook import PartTimes
 from tests.batches.episodes import NOW, POLICY, chat, episode, group, outcome_of
@@ -75,7 +78,12 @@ def full_step():
     episodes = StepEpisodes(members=members, others=[], success_at=1.0)
     parts = PartTimes(seconds={("engine", "busy"): 1.5})
     clock = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5, save_s=0.25, parts=parts)
-    return step_metrics(1, episodes, balance={"trained": 3}, clock=clock, now=NOW)
+    mix = SourceMix({"math": 0.5, "code": 0.5}, "deficit")
+    mix.dispatched("math")
+    mix.accepted("math", 10)
+    seen = outcomes_before_filter([ProposedGroup(group_id=0, source="math", rewards=(0.0, 1.0))], success_at=1.0)
+    measures = (*mix.report(), *seen, duplicates_refused(0))
+    return step_metrics(1, episodes, balance={"trained": 3}, clock=clock, now=NOW, measures=measures)
 
 
 def full_probe():

@@ -59,16 +59,6 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
     MetricEntry("env/cost_per_success", "cost of all episodes over successes", "currency", later="runtime"),
     MetricEntry("reward/difficulty", "prompts by success rate before the filter", "fraction", later="runtime"),
     MetricEntry("heldout/gold_gap", "gold minus proxy score on held-out tasks", "reward", later="evaluation"),
-    MetricEntry(
-        "data/proposed",
-        "groups sampled",
-        "groups",
-        later="runtime",
-        labels=("source",),
-        note="accepted, too: their mix after filtering must be the target's; DynamicBatch counts all three",
-    ),
-    MetricEntry("data/accepted", "groups with contrast", "groups", later="runtime", labels=("source",)),
-    MetricEntry("data/filtered", "groups without", "groups", later="runtime", labels=("source",)),
     MetricEntry("data/truncated", "episodes that a limit cut, by source", "count", later="runtime", labels=("source",)),
     MetricEntry("data/retried", "attempts after accidents, by source", "count", later="runtime", labels=("source",)),
     MetricEntry("data/unique_prompt_clusters", "clusters of like prompts", "count", later="tasks"),
@@ -94,5 +84,4 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
     ),
     MetricEntry("sys/restore_s", "going on from a checkpoint", "s", later="runtime"),
     MetricEntry("sys/watchdog_restarts", "restarts of a part that hung", "count", later="runtime"),
-    MetricEntry("sys/duplicates_refused", "episodes that came twice", "count", later="runtime", note="none is trained"),
 )

@@ -10,6 +10,7 @@ _BATCH: Final = "rollwright.batches.metrics:batch_metrics"
 _LAGS: Final = "rollwright.algorithms.diagnostics.token_metrics:lag_diagnostics"
 _GROUPS: Final = "rollwright.algorithms.diagnostics.group_metrics:group_diagnostics"
 _EPISODES: Final = "rollwright.runtime.episode_metrics:episode_metrics"
+_MIX: Final = "rollwright.runtime.mixing:SourceMix"
 _STEP: Final = "rollwright.runtime.metrics:step_metrics"
 _PROBES: Final = "rollwright.runtime.probes:probe_metrics"
 _MEASURE: Final = "rollwright.evaluation.measures:measure"
@@ -45,10 +46,15 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         "share of groups of two or more scored episodes that have one reward level, of groups with a score",
         "fraction",
         _GROUPS,
-        note="says nothing of the optimizer: KL, entropy and weight decay still act",
+        labels=("when",),
+        note="says nothing of the optimizer: KL, entropy and weight decay still act; before_filter: of all sampled",
     ),
-    MetricEntry("reward/all_right", "share of groups at one level, at or above success", "fraction", _GROUPS),
-    MetricEntry("reward/all_wrong", "share of groups at one level, below success", "fraction", _GROUPS),
+    MetricEntry(
+        "reward/all_right", "share of groups at one level, at or above success", "fraction", _GROUPS, labels=("when",)
+    ),
+    MetricEntry(
+        "reward/all_wrong", "share of groups at one level, below success", "fraction", _GROUPS, labels=("when",)
+    ),
     MetricEntry("reward/no_baseline_frac", "share of groups with one scored episode", "fraction", _GROUPS),
     MetricEntry(
         "value/explained_var",
@@ -146,6 +152,27 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         note="past its bound the run warns or stops; null: not finite",
     ),
     MetricEntry("data/slots", "slots of the run by state of the ledger", "slots", _STEP, labels=("state",)),
+    MetricEntry(
+        "data/proposed",
+        "groups dispatched since the batch before",
+        "groups",
+        _MIX,
+        labels=("source",),
+        note="in runs with lag, filter or mixer, as all of these; the mix of what is accepted must be the target's",
+    ),
+    MetricEntry("data/completed", "groups of which every slot ended", "groups", _MIX, labels=("source",)),
+    MetricEntry("data/accepted", "groups of the batch", "groups", _MIX, labels=("source",)),
+    MetricEntry("data/filtered", "groups without contrast or with too few members", "groups", _MIX, labels=("source",)),
+    MetricEntry("data/expired", "groups over the largest lag", "groups", _MIX, labels=("source",)),
+    MetricEntry("data/requeued", "groups that are dispatched again", "groups", _MIX, labels=("source",)),
+    MetricEntry("data/token_share", "share of the batch's action tokens", "fraction", _MIX, labels=("source",)),
+    MetricEntry(
+        "sys/duplicates_refused",
+        "deliveries that had been taken before",
+        "count",
+        "rollwright.runtime.collected_metrics:duplicates_refused",
+        note="none is trained",
+    ),
     MetricEntry(
         "time/collect",
         "waiting for the batch: rollout and verifying",
