@@ -73,6 +73,8 @@ class DenseRunner:
         """
         self._shape = shape
         self._weights = weights
+        self._spare: DenseWeights | None = None
+        """Served before; the next weights take its memory."""
         self._key_multiple = key_multiple
         self._max_context = rotary.shape[1]
         self._num_places = _padded(num_places, ROW_MULTIPLE)
@@ -173,11 +175,12 @@ class DenseRunner:
 
     @torch.inference_mode()
     def stage(self, tensors: Mapping[str, Tensor]) -> Install:
-        """Lay out new weights beside those that serve."""
-        weights = lay_out(tensors, self._shape, dtype=self._dtype, device=self._device)
+        """Lay out new weights beside those that serve, in the memory of those that served before."""
+        spare, self._spare = self._spare, None
+        weights = lay_out(tensors, self._shape, dtype=self._dtype, device=self._device, into=spare)
 
         def install() -> None:
-            self._weights = weights
+            self._weights, self._spare = weights, self._weights
 
         return install
 
