@@ -1,5 +1,6 @@
 """The table of faults, and the account that decides whether one has passed."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
@@ -114,14 +115,14 @@ def test_with_lag_what_is_young_may_be_open_at_the_end_and_what_is_old_may_not()
 
 def test_what_is_dispatched_again_is_followed_by_the_same_task():
     again = [
-        LedgerRow(**{name: getattr(row, name) for name in row.__slots__} | {"successor": 1})
+        replace(row, successor=1)
         if row.state == "requeued"
         else row
         for row in rows(*BATCH, (7, 0, ("in_flight", "requeued")), (7, 1, ("in_flight", "requeued")))
     ]
     assert follow_slots(again, DUE).wrong == ("group 1 is of another task than group 7, which it follows",) * 2
     gone = [
-        LedgerRow(**{name: getattr(row, name) for name in row.__slots__} | {"successor": 99})
+        replace(row, successor=99)
         if row.state == "requeued"
         else row
         for row in rows(*BATCH, (7, 0, ("in_flight", "requeued")), (7, 1, TRAINED[:1] + ("failed",)))

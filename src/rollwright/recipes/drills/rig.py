@@ -109,8 +109,8 @@ def run_struck(order: DrillOrder, hearing: Hearing, limit_s: float) -> int:
         try:
             asyncio.run(rig.live(foundation, folder, stack, limit_s))
         finally:
-            hearing.hits = rig.strikes.hits
-        return rig.strikes.hits
+            hearing.hits += rig.strikes.hits
+        return hearing.hits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
