@@ -40,6 +40,26 @@ def test_a_rollout_starts_where_the_floor_of_its_number_says_so(accepted, runnin
     assert rule.admits(accepted=accepted, running=running, version=version) == ((number - 1) // 8 <= version + lag)
 
 
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 3), st.integers(0, 4), st.integers(0, 5))
+def test_oversampling_starts_so_many_more_until_the_batch_is_full_and_none_behind_it(size, groups, lag, extra, version):
+    batch = size * groups
+    before = version * batch
+    for max_steps, allowed in ((None, extra * size), (version + 1 + lag, 0)):
+        rule = AdmissionRule(
+            batch_slots=batch, group_size=size, max_lag=lag, extra_slots=extra * size, max_steps=max_steps
+        )
+        assert rule.capacity(accepted=before, running=0, version=version) == (1 + lag) * batch + allowed
+        assert rule.capacity(accepted=before + batch, running=0, version=version) == lag * batch
+
+
+def test_nothing_is_started_that_no_step_of_the_stage_could_train():
+    rule = AdmissionRule(batch_slots=8, group_size=4, max_lag=2, max_steps=3)
+    assert rule.capacity(accepted=8, running=0, version=1) == 16
+    assert not rule.admits(accepted=8, running=16, version=1)
+    with pytest.raises(ValueError, match="extra_slots is 3 and groups have 4 slots"):
+        AdmissionRule(batch_slots=8, group_size=4, max_lag=1, extra_slots=3)
+
+
 def test_what_may_run_at_once_bounds_what_age_allows():
     rule = AdmissionRule(batch_slots=8, group_size=4, max_lag=1, max_running=10)
     assert rule.capacity(accepted=0, running=0, version=0) == 10

@@ -71,6 +71,13 @@ def test_in_synchronous_training_stragglers_are_aborted_and_their_tasks_started_
     assert len(run.groups) == 16
 
 
+def test_nothing_is_started_under_weights_that_no_batch_can_hold_any_more():
+    run = balanced(run_of("requeue", max_lag=0).steps(8))
+    started = Counter(r.policy_version for r in run.rows if r.state == "in_flight" and r.attempt == 0)
+    assert all(count <= 4 + 4 for count in started.values())
+    assert run.balance.dispatched <= 8 * (4 + 4)
+
+
 def test_what_a_restart_finds_parked_is_dispatched_again():
     run = run_of("park", over_lag="mask").steps(2)
     assert 1 in {g.group_id for g in run.state.open_groups}

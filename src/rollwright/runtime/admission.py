@@ -62,10 +62,12 @@ class AdmissionRule:
     def staleness_capacity(self, *, accepted: int, running: int, version: int) -> int:
         """Slots that may start without any of them being too old when trained: (version + 1 + max_lag)·B less these.
 
-        Oversampling adds its slots, but not to the last batch of a stage.
+        Oversampling adds its slots while the batch of this version is not full, but not to the last batches of a stage:
+        what starts behind a full batch is too old for the one after the largest lag.
         """
-        steps = version + 1 + self.max_lag
-        allowed = steps * self.batch_slots + self.extra_slots
+        allowed = (version + 1 + self.max_lag) * self.batch_slots
+        if accepted < (version + 1) * self.batch_slots:
+            allowed += self.extra_slots
         if self.max_steps is not None:
             allowed = min(allowed, self.max_steps * self.batch_slots)
         return allowed - accepted - running
