@@ -25,7 +25,6 @@ from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.buffer import GroupBuffer, ReadyGroup, RefillRule
 from rollwright.runtime.collected_metrics import duplicates_refused, outcomes_before_filter
 from rollwright.runtime.deliveries import Deliveries
-from rollwright.runtime.errors import NoProgressError
 from rollwright.runtime.filtering import (
     IncompleteRule,
     OverLag,
@@ -35,17 +34,13 @@ from rollwright.runtime.filtering import (
     split_by_age,
 )
 from rollwright.runtime.flights import Flight, SlotRules, SlotRunner
+from rollwright.runtime.hopeless import HopelessWatch
 from rollwright.runtime.ledger import Ledger
 from rollwright.runtime.mixing import MixtureRule, SourceMix
 from rollwright.runtime.parts import Collected, CollectorState, GroupCounter, LegFn, ScoreFn
 from rollwright.tasks import TaskOrder
 
 __all__ = ["DispatchRules", "Dispatcher"]
-
-_HOPELESS_GROUPS = 8
-"""Groups in a row without one finished episode, after which the run stops."""
-_VAIN_BATCHES = 8
-"""Batches of incomplete groups in a row that were filtered, after which the run stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +121,7 @@ class Dispatcher:
         self._untrained: list[ScoredTrajectory] = []
         self._proposed: list[ProposedGroup] = []
         """Scored since the last batch, where groups without contrast are filtered."""
-        self._hopeless = 0
-        self._in_vain = 0
+        self._hopeless = HopelessWatch(batch_slots=rules.admission.batch_slots, max_attempts=rules.max_attempts)
 
     @property
     def needs_policy(self) -> bool:
@@ -221,12 +215,12 @@ class Dispatcher:
         if self._rules.refill is not None:
             self._proposed.append(proposed_group(group))
         if is_enough(len(group.members), group.size, self._rules.incomplete, min_fraction=self._rules.min_fraction):
-            self._hopeless = self._in_vain = 0
+            self._hopeless.note_trainable()
             await self._buffer.put(self._ready(group))
             self._wake.set()
             return "accepted"
         self._untrained += self._drop(group, "filtered", "incomplete_group")
-        self._note_vain(group)
+        self._hopeless.note_vain(group, self._untrained)
         self._wake.set()
         return "accepted"
 
@@ -328,25 +322,6 @@ class Dispatcher:
 
     def _drop(self, group: Group, state: Literal["filtered", "expired"], rule: str) -> tuple[ScoredTrajectory, ...]:
         return self._account.drop(group, state, rule, version=self._version)
-
-    def _note_vain(self, group: Group) -> None:
-        """Stop where nothing comes of what is dispatched."""
-        self._hopeless = 0 if group.members else self._hopeless + 1
-        self._in_vain += group.size
-        causes = [t.trajectory.failure_cause for t in self._untrained if t.trajectory.group_id == group.group_id]
-        cause = next((c for c in reversed(causes) if c is not None), None)
-        if self._hopeless >= _HOPELESS_GROUPS:
-            raise NoProgressError(
-                f"{self._hopeless} groups in a row ended without one episode, each slot after "
-                f"{self._rules.max_attempts} attempts; the last cause: {cause}. Mend the engine or "
-                "the environment and `rollwright resume` the run."
-            )
-        if self._in_vain >= _VAIN_BATCHES * self._rules.admission.batch_slots:
-            raise NoProgressError(
-                f"{self._in_vain} slots in a row were of groups that lost members and were filtered; the last cause: "
-                f"{cause}. Mend the engine or the environment, or set rollout.incomplete_groups to train, and "
-                "`rollwright resume` the run."
-            )
 
     def _measures(self) -> tuple[Diagnostic, ...]:
         refused = self._deliveries.take_refused()
