@@ -67,7 +67,7 @@ class Mortal:
     async def load_weights(self, weights: WeightsManifest, swap: Swap) -> None:
         if self.fate == "dies loading":
             raise EngineLostError("the engine died while loading")
-        if self.fate == "refuses":
+        if self.fate == "refuses" or (self.fate == "refuses old ones" and weights.version < 2):
             raise ValueError("other numbers than the digest says")
         self.loaded.append(weights.version)
         if self.fate != "stale":
@@ -106,7 +106,7 @@ REQUEST = GenerationRequest(
     seed=0,
     stop_token_ids=frozenset(),
 )
-FAST = RestartRules(silent_s=0.05, first_wait_s=0.0, in_a_row=3)
+FAST = RestartRules(silent_s=0.05, first_wait_s=0.0, weights_wait_s=0.05, in_a_row=3)
 
 
 def manifest(version: int) -> WeightsManifest:
@@ -252,6 +252,22 @@ def test_an_engine_that_refuses_the_serving_weights_never_serves():
         await lost(house)
         assert await turn(house) == [1]
         assert house.engines[1].loaded == [] and house.engines[1].is_closed
+
+    run(go())
+
+
+def test_where_the_last_publication_is_gone_another_engine_waits_for_the_next():
+    async def go() -> None:
+        house = House("", "refuses old ones", rules=replace(FAST, weights_wait_s=60.0))
+        await house.engine.load_weights(manifest(1), "drain")
+        house.engines[0].fate = "dies"
+        await lost(house)
+        waiting = asyncio.ensure_future(turn(house))
+        while "learner owes weights for another engine" not in house.watchdog.diagnosis():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await house.engine.load_weights(manifest(2), "drain")
+        assert await waiting == [2]
+        assert len(house.engines) == 2
 
     run(go())
 

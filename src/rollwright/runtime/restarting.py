@@ -3,7 +3,7 @@
     request ──► the engine that serves ──chunk──► checked: its version is at least the one loaded ──► caller
                      │ lost, silent too long, or stale
                      └► its requests end with EngineLostError (the dispatcher retries them)
-                        the next caller: wait (backoff) ──► open ──► load the last published weights ──► serves
+                        the next caller: wait (backoff) ──► open ──► load the newest published weights ──► serves
 
 Callers wait for the engine that serves; one of them, under a lock, makes the new one. Each wait for the engine behind
 ends with a chunk or an answer, or when nothing at all has come from it for `silent_s`. An engine that hangs is left
@@ -49,6 +49,8 @@ class RestartRules:
     """Before the second restart in a row; the first is made at once."""
     factor: float = 2.0
     longest_wait_s: float = 60.0
+    weights_wait_s: float = 600.0
+    """How long another engine waits for the next publication where the last one can no longer be read."""
     in_a_row: int = 5
     """Restarts without a finished turn between them, after which the run is told that there is no engine."""
 
@@ -99,6 +101,7 @@ class RestartingEngine:
         self._watchdog = watchdog
         self._weights: WeightsManifest | None = None
         self._wanted: WeightsManifest | None = None
+        self._asked = asyncio.Event()
         self._in_a_row = 0
         self._is_paused = False
         self._making = asyncio.Lock()
@@ -126,6 +129,7 @@ class RestartingEngine:
             EngineLostError: when no engine can be made.
         """
         self._wanted = weights
+        self._asked.set()
         try:
             life = await self._serving()
             while life.loaded is not weights:
@@ -138,6 +142,7 @@ class RestartingEngine:
             self._weights = weights
         finally:
             self._wanted = None
+            self._asked.clear()
 
     async def cancel(self, request_id: str) -> None:
         """Pass on; a request of a lost engine has ended."""
@@ -281,19 +286,36 @@ class RestartingEngine:
         self._watchdog.restarted(_COMPONENT, cause)
 
     async def _is_ready(self, life: _Life) -> bool:
-        """Give a new engine the newest weights, those that are being published before those that serve."""
-        weights = self._wanted or self._weights
+        """Give a new engine the newest weights, before anyone sees it.
+
+        A learner that has moved on has no longer what was published last; then the next publication is waited for.
+        """
+        until = asyncio.get_running_loop().time() + self._rules.weights_wait_s
         try:
-            if weights is not None:
-                await self._answer(life, life.engine.load_weights(weights, "drain"))
-                life.took(weights)
+            while (weights := self._wanted or self._weights) is not None and life.loaded is not weights:
+                try:
+                    await self._answer(life, life.engine.load_weights(weights, "drain"))
+                    life.took(weights)
+                except EngineLostError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - an engine without the weights must not serve
+                    if weights is self._wanted or not await self._is_asked_before(until):
+                        self._end(life, f"another engine did not take the weights: {type(error).__name__}: {error}")
+                        return False
             if self._is_paused:
                 await self._answer(life, life.engine.pause())
         except EngineLostError:
             return False
-        except Exception as error:  # noqa: BLE001 - an engine without the weights must not serve
-            self._end(life, f"another engine did not take the weights: {type(error).__name__}: {error}")
-            return False
+        return True
+
+    async def _is_asked_before(self, until: float) -> bool:
+        """Wait for the next publication."""
+        with self._watchdog.waiting("learner", "weights for another engine"):
+            try:
+                async with asyncio.timeout_at(until):
+                    await self._asked.wait()
+            except TimeoutError:
+                return False
         return True
 
     async def _close(self, old: _Life) -> None:

@@ -226,7 +226,7 @@ def _resumed(order: DrillOrder) -> _Struck:
 
 def _small(order: DrillsOrder, *settings: str) -> Resolved:
     """The recipe made small; what a person sets comes last and stands."""
-    base = resolve(order.recipe).recipe
+    base = resolve(order.recipe, order.settings).recipe
     seeded = (*small_settings(base), f"run.seed={order.seed}", *settings, *order.settings)
     return resolve(order.recipe, seeded)
 

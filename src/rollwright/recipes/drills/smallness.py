@@ -10,20 +10,22 @@ from rollwright.recipes.config.tasks import JsonlTasksConfig
 __all__ = ["RL_STEPS", "small_settings"]
 
 RL_STEPS = 4
+_MOST_LAG = 4
 _GROUP = 4
 _GROUPS = 2
 
 
 def small_settings(recipe: RecipeConfig) -> Sequence[str]:
-    """`key=value` for a run of a few steps, with a checkpoint at each."""
+    """`key=value` for a run of a few steps, with a checkpoint at each; as many more as episodes may be old."""
     group = min(_GROUP, recipe.rollout.group_size)
+    steps = RL_STEPS + 2 * min(recipe.runtime.max_lag, _MOST_LAG)
     settings = [
-        f"run.steps={RL_STEPS}",
+        f"run.steps={steps}",
         f"rollout.batch_size={_GROUPS * group}",
         f"rollout.group_size={group}",
         f"rollout.max_turn_tokens={min(recipe.rollout.max_turn_tokens, 24)}",
         f"rollout.max_episode_tokens={min(recipe.rollout.max_episode_tokens, 48)}",
-        f"evaluation.every={RL_STEPS}",
+        f"evaluation.every={steps}",
         "evaluation.tasks=2",
         "evaluation.samples=1",
         f"engine.num_slots={min(recipe.engine.num_slots, 16)}",
