@@ -113,10 +113,14 @@ def check_step(plan: Plan, rows: CommitRows) -> None:
         assert (episode.group_id, episode.slot) == (row.group_id, row.slot)
         slots[row.group_id] += 1
         versions = [s.policy_version for s in episode.segments if s.policy_version is not None]
-        lag = rows.step - 1 - min(versions)
+        lag = rows.step - 1 - (min(versions) if plan.over_lag == "expire" else max(versions))
         assert 0 <= lag <= plan.max_lag, f"{row.trajectory_id} has lag {lag} in step {rows.step}"
     assert len(slots) == plan.batch_groups, f"step {rows.step} has {len(slots)} groups"
     least = plan.group_size if plan.incomplete == "filter" else max(1, plan.min_fraction * plan.group_size)
     assert all(least <= count <= plan.group_size for count in slots.values()), f"groups have {slots}"
+    for receipt in rows.receipts:
+        version = episodes[receipt.trajectory_id].segments[receipt.segment].policy_version
+        is_old = version is not None and rows.step - 1 - version > plan.max_lag
+        assert not is_old or receipt.untrained_reason, f"tokens of version {version} were trained in step {rows.step}"
     receipts = {r.trajectory_id for r in rows.receipts}
     assert receipts == {row.trajectory_id for row in trained}, "receipts and trained slots differ"

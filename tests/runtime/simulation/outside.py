@@ -128,8 +128,11 @@ class WatchedEngine:
         assert self._shelf.read(weights) == {"updates": weights.update}, "weights of another step are on the shelf"
         assert weights.version >= self._loaded, f"version {weights.version} follows {self._loaded}"
         self._coming = weights.version
-        await self._inner.load_weights(weights, swap)
-        self._loaded = weights.version
+        try:
+            await self._inner.load_weights(weights, swap)
+            self._loaded = weights.version
+        finally:
+            self._coming = self._loaded
 
     async def score(self, request: ScoreRequest) -> Scores:
         return await self._inner.score(request)
@@ -157,6 +160,7 @@ class Outside:
         self._plan = plan
         self._chance = Random(plan.seed * 1_000_003 + process)
         self.engine: WatchedEngine | None = None
+        self._before: Trajectory | Parked | None = None
         self.running = 0
         self.scored_groups = 0
         self.breaks_at: int | None = None
@@ -178,7 +182,10 @@ class Outside:
         self.running += 1
         assert self.running <= self._plan.concurrency, "more episodes run than there are places for"
         try:
-            return await self._episode(attempt)
+            before = self._before
+            self._before = await self._episode(attempt)
+            is_twice = before is not None and self._chance.random() < self._plan.duplicates
+            return before if before is not None and is_twice else self._before
         finally:
             self.running -= 1
 

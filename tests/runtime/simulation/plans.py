@@ -9,7 +9,7 @@ from rollwright.record import Swap
 from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.buffer import RefillRule
 from rollwright.runtime.dispatcher import DispatchRules
-from rollwright.runtime.filtering import IncompleteRule
+from rollwright.runtime.filtering import IncompleteRule, OverLag
 from rollwright.runtime.mixing import MixtureRule
 
 __all__ = ["Ending", "Plan", "plans"]
@@ -40,6 +40,7 @@ class Plan:
     concurrency: int = 8
     incomplete: IncompleteRule = "train"
     min_fraction: float = 0.0
+    over_lag: OverLag = "expire"
     stragglers: Literal["wait", "park", "requeue"] = "wait"
     mixture: MixtureRule = "dispatch"
     refill: int | None = None
@@ -51,6 +52,8 @@ class Plan:
     disk_s: float = 0.1
     failures: float = 0.0
     """Of attempts, by no fault of the policy."""
+    duplicates: float = 0.0
+    """Of attempts, which bring the episode before them once more."""
     grader_errors: float = 0.0
     """Of scored episodes."""
     refusals: float = 0.0
@@ -93,6 +96,7 @@ class Plan:
             first_version=first_version,
             max_resumptions=self.max_resumptions,
             min_fraction=self.min_fraction,
+            over_lag=self.over_lag,
             mixture=self.mixture,
             refill=None if self.refill is None else RefillRule(most_extra=self.refill, at_cap="best_available"),
             stragglers=self.stragglers,
@@ -118,6 +122,7 @@ def plans(draw: st.DrawFn, *, most_steps: int = 6) -> Plan:
         concurrency=draw(st.integers(1, 3)) if is_crowded else 64,
         incomplete=draw(st.sampled_from(["train", "filter", "wait"])),
         min_fraction=draw(st.sampled_from([0.0, 0.5, 1.0])),
+        over_lag=draw(st.sampled_from(["expire", "expire", "mask"])),
         stragglers=draw(st.sampled_from(["wait", "park", "requeue"])),
         mixture=draw(st.sampled_from(["dispatch", "deficit"])),
         refill=draw(st.sampled_from([None, None, 0, 2])),
@@ -126,6 +131,7 @@ def plans(draw: st.DrawFn, *, most_steps: int = 6) -> Plan:
         learner_s=draw(st.sampled_from([0.0, 0.01, 1.0, 100.0])),
         disk_s=draw(st.sampled_from([0.0, 0.01, 10.0])),
         failures=draw(st.sampled_from([0.0, 0.05, 0.3])),
+        duplicates=draw(st.sampled_from([0.0, 0.0, 0.03])),
         grader_errors=draw(st.sampled_from([0.0, 0.2])),
         refusals=draw(st.sampled_from([0.0, 0.0, 0.3])),
         tolerated_refusals=draw(st.integers(0, 1)),

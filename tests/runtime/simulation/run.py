@@ -228,7 +228,7 @@ class Process:
             steps=plan.steps,
             objective=rl,
             eligible=POLICY,
-            rules=BatchRules(max_lag=plan.max_lag),
+            rules=BatchRules(max_lag=plan.max_lag, stale_unit="segment" if plan.over_lag == "mask" else "trajectory"),
             collector=sampled,
             begin=lambda: None,
             evaluate_every=plan.evaluate_every,
