@@ -192,6 +192,7 @@ class World:
             learner=self.learner,
             learner_thread=self.thread,
             channel=self.channel,
+            probe=None,
             book=TimeBook(lambda: 0.0),
             counter=self.counter,
             ledger=self.ledger,

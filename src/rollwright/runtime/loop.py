@@ -35,11 +35,12 @@ from rollwright.batches import (
 from rollwright.evaluation import Evaluation
 from rollwright.evidence import CommitRows, RunFolder
 from rollwright.record import Metric, Receipt, ScoredTrajectory
-from rollwright.runtime.errors import NoProgressError, RunStoppedError, first_of
+from rollwright.runtime.errors import NoProgressError, RunStoppedError, RuntimeRunError, first_of
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
 from rollwright.runtime.observers import EvaluationReport, Observer, StageStarted, StepReport
 from rollwright.runtime.parts import Collected, Collector, CollectorState, GroupCounter, Learner
+from rollwright.runtime.probes import EngineProbe, probe_metrics
 from rollwright.runtime.progress import EvaluationPoint, Progress
 from rollwright.runtime.saving import CheckpointRule, Saver, Standing
 from rollwright.runtime.shutdown import Shutdown
@@ -81,6 +82,8 @@ class LoopParts:
     learner: Learner
     learner_thread: Executor
     channel: WeightChannel
+    probe: EngineProbe | None
+    """Asked after each publication of an RL stage; None: engine and learner are not compared."""
     book: TimeBook
     counter: GroupCounter
     ledger: Ledger
@@ -146,13 +149,15 @@ class Loop:
         """
         began = time.monotonic()
         stages = self._parts.stages
-        if self._start is None:
-            await self._in_learner(stages[0].begin)
-            evaluation = await self._evaluate(stages[0])
-            rows = CommitRows(kind="step", step=0, trajectories=evaluation.trajectories, evaluations=evaluation.rows)
-            await self._saver.save(rows, await self._standing())
-            await self._saver.flush()
         try:
+            if self._start is None:
+                await self._in_learner(stages[0].begin)
+                evaluation = await self._evaluate(stages[0])
+                rows = CommitRows(
+                    kind="step", step=0, trajectories=evaluation.trajectories, evaluations=evaluation.rows
+                )
+                await self._saver.save(rows, await self._standing())
+                await self._saver.flush()
             for index in range(self._at.stage, len(stages)):
                 await self._run_stage(stages[index])
         finally:
@@ -182,6 +187,7 @@ class Loop:
         )
         if collector.needs_policy:
             await self._parts.channel.publish(version=self._at.step, update=self._at.update)
+            self._check_serving(stage, self._at.step)
         try:
             async with asyncio.TaskGroup() as background:
                 working = background.create_task(collector.run(), name=f"collector of {stage.name}")
@@ -240,6 +246,9 @@ class Loop:
         if collector.needs_policy or is_due:
             with parts.book.doing("learner", "syncing"):
                 await parts.channel.publish(version=step, update=update)
+        if collector.needs_policy and stage_step < stage.steps:
+            self._check_serving(stage, step)
+        probed = await self._probe(step) if collector.needs_policy else ()
         clock = StepClock(
             collect_s=collect_s,
             learn_s=learned.seconds,
@@ -274,7 +283,15 @@ class Loop:
             ledger=ledger_rows,
             metrics=(
                 *learned.metrics,
-                *step_metrics(step, episodes, balance=balance.by_state, clock=clock, now=parts.now()),
+                *probed,
+                *step_metrics(
+                    step,
+                    episodes,
+                    balance=balance.by_state,
+                    clock=clock,
+                    now=parts.now(),
+                    measures=collected.measures,
+                ),
             ),
             evaluations=evaluation.rows if evaluation else (),
         )
@@ -289,6 +306,30 @@ class Loop:
         for sentence in self._tool_use.see(step, members):
             parts.observer.warned(sentence)
         self._note_idle(step, members, learned)
+
+    def _check_serving(self, stage: Stage, step: int) -> None:
+        """Stop where all that could be sampled now is too old for the next step, which would wait for ever.
+
+        Raises:
+            RuntimeRunError: when refused publications left weights serving beyond the largest lag.
+        """
+        serving, max_lag = self._parts.channel.published, stage.rules.max_lag
+        if serving is None or step - serving > max_lag:
+            raise RuntimeRunError(
+                f"version {serving} still serves, and step {step + 1} trains nothing older than {step - max_lag} "
+                f"(runtime.max_lag is {max_lag}). Find out why the engine refuses new weights and `rollwright resume` "
+                "the run, or let fewer refusals pass than the largest lag."
+            )
+
+    async def _probe(self, step: int) -> tuple[Metric, ...]:
+        """Compare engine and learner on fixed contexts, where that was asked for and the step's weights serve."""
+        parts = self._parts
+        if parts.probe is None or parts.channel.published != step:
+            return ()
+        report = await parts.probe.check(step)
+        if report.warning is not None:
+            parts.observer.warned(report.warning)
+        return probe_metrics(report, step=step, now=parts.now())
 
     def _learn(self, stage: Stage, step: int, collected: Collected) -> _Learned:
         began = time.monotonic()
@@ -312,7 +353,11 @@ class Loop:
     async def _evaluate(self, stage: Stage) -> Evaluation:
         parts, at = self._parts, self._at
         began = time.monotonic()
-        await parts.channel.publish(version=at.step, update=at.update)
+        if await parts.channel.publish(version=at.step, update=at.update) != at.step:
+            raise RuntimeRunError(
+                f"the evaluation of step {at.step} needs the weights of that step, which the engine refused; version "
+                f"{parts.channel.published} serves. `rollwright resume` goes on from the last saved step."
+            )
         evaluation = await parts.evaluate(at.step)
         point = EvaluationPoint(
             step=at.step,

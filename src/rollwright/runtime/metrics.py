@@ -1,6 +1,6 @@
 """The numbers of a step that only the loop knows: its episodes, slots and time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,7 +26,13 @@ class StepClock:
 
 
 def step_metrics(
-    step: int, episodes: StepEpisodes, *, balance: Mapping[str, int], clock: StepClock, now: datetime
+    step: int,
+    episodes: StepEpisodes,
+    *,
+    balance: Mapping[str, int],
+    clock: StepClock,
+    now: datetime,
+    measures: Sequence[Diagnostic] = (),
 ) -> tuple[Metric, ...]:
     """Metrics of one step.
 
@@ -36,6 +42,7 @@ def step_metrics(
         balance: slots by state after the step.
         clock: seconds of its parts.
         now: their time stamp.
+        measures: what the collector counted.
 
     Returns:
         Metrics without a model, in a fixed order.
@@ -61,6 +68,7 @@ def step_metrics(
             unit="tokens/s",
             num_items=sampled,
         ),
+        *measures,
     ]
     return tuple(
         Metric(

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from rollwright.recipes.config.learning import StageConfig, SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
-from rollwright.record import WeightsManifest
+from rollwright.record import Ids, WeightsManifest
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from transformers import PreTrainedModel
 
     from rollwright.algorithms import Objective
@@ -48,6 +50,12 @@ class StagedLearner:
     ) -> "Sequence[tuple[UpdatePlan, UpdateOutcome]]":
         """Make the updates of one step."""
         return self._learner.train(batch, objective, first_update=first_update).updates
+
+    def score_contexts(self, contexts: "Sequence[Ids]") -> "Sequence[NDArray[np.float32]]":
+        """Log-probabilities over the vocabulary on fixed contexts, by the weights as they stand."""
+        from rollwright.learner.probing import context_logprobs
+
+        return context_logprobs(self._learner.scorer, contexts)
 
     def manifest(self, *, version: int, update: int) -> WeightsManifest:
         """Names, shapes and digests of the weights as they stand."""

@@ -90,7 +90,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
         ),
         algorithm=tuple(_algorithm(stage, recipe) for stage in recipe.stages),
         evaluation=_evaluation(facts.protocol, commit, template_sha256),
-        machine=machine_section(threads={"engine and learner in turns": recipe.runtime.threads}),
+        machine=machine_section(threads=recipe.runtime.role_threads),
         seeds={"run": recipe.run.seed, "evaluation": recipe.evaluation.seed},
         eligible=eligible_rows(recipe),
         configuration=tuple(

@@ -27,12 +27,13 @@ from rollwright.runtime.loop import LoopParts
 from rollwright.runtime.metered import MeteredEngine
 from rollwright.runtime.observers import Observer
 from rollwright.runtime.parts import GroupCounter
+from rollwright.runtime.probes import EngineProbe, ProbeRule, fixed_contexts
 from rollwright.runtime.replaying import FixedCounter
 from rollwright.runtime.saving import CheckpointRule
 from rollwright.runtime.schedule import ScheduledEngine
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.timebook import TimeBook
-from rollwright.runtime.weights import WeightChannel, WeightShelf
+from rollwright.runtime.weights import PublicationRule, WeightChannel, WeightShelf
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -92,7 +93,7 @@ def lay_foundation(
     """
     from rollwright.learner.machine import set_threads, spare_imported_objects
 
-    set_threads(recipe.runtime.threads)
+    set_threads(max(recipe.runtime.role_threads.values()))
     renderer = load_renderer(tokenizer)
     opening = asyncio.run(first_opening(world))
     revision = renderer.revision(opening.tools)
@@ -149,6 +150,16 @@ async def run_evaluation(foundation: Foundation, episodes: Episodes, counter: Gr
     )
 
 
+def _probe(
+    foundation: Foundation, learner: StagedLearner, engine: Engine, thread: ThreadPoolExecutor
+) -> EngineProbe | None:
+    on_breach = foundation.recipe.runtime.on_breach
+    if on_breach is None:
+        return None
+    contexts = fixed_contexts(foundation.model.config.vocab_size)
+    return EngineProbe(engine, learner.score_contexts, thread, contexts, rule=ProbeRule(on_breach=on_breach))
+
+
 def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tuple[LoopParts, StagedLearner, Engine]:
     """Join engine, learner and stages; threads end with `stack`, the engine is the caller's to close.
 
@@ -187,7 +198,15 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
         stages=stages,
         learner=learner,
         learner_thread=thread,
-        channel=WeightChannel(learner, episodes.engine, shelf, thread),
+        channel=WeightChannel(
+            learner,
+            episodes.engine,
+            shelf,
+            thread,
+            rule=PublicationRule(swap=recipe.runtime.swap, tolerated_refusals=recipe.runtime.tolerated_refusals),
+            warn=order.observer.warned,
+        ),
+        probe=_probe(foundation, learner, episodes.engine, thread),
         book=episodes.book,
         counter=counter,
         ledger=ledger,

@@ -110,6 +110,14 @@ class RuntimeConfig(StrictConfig):
     """Of `oversample`: an episode that runs when the batch is full is aborted and its task started again, unless a
     later batch may hold it; or it is parked and goes on with the next step, where its world replays or takes
     snapshots."""
+    swap: Literal["drain", "continue", "recompute"] = "drain"
+    """What the engine does with turns that run when new weights come: it ends them first; or they go on under the new
+    weights, over their old cache or over one made again (M110)."""
+    tolerated_refusals: int = Field(default=0, ge=0, le=1000)
+    """Publications in a row that the engine may refuse, with a warning and the old version serving on."""
+    probe: Literal["auto", "off", "warn", "stop"] = "auto"
+    """Fixed contexts that engine and learner both score after each publication, and what a difference beyond the bound
+    does. auto: warn where there is a lag, else off."""
     concurrency: int = Field(default=64, ge=1, le=65536)
     """Episodes that run at once."""
     checkpoint_every: int = Field(default=1, ge=1, le=10_000_000)
@@ -119,7 +127,21 @@ class RuntimeConfig(StrictConfig):
     keep_every: int = Field(default=20, ge=0, le=10_000_000)
     """Steps; checkpoints at multiples of it are kept too. 0: none."""
     threads: int = Field(default=2, ge=1, le=1024)
-    """Of torch, for engine and learner, which take turns; recorded."""
+    """Of torch, for engine and learner, which take turns; where they work at once (a lag), each has half; recorded."""
+
+    @property
+    def role_threads(self) -> Mapping[str, int]:
+        """Torch's threads by role."""
+        if self.max_lag == 0:
+            return {"engine and learner in turns": self.threads}
+        return dict.fromkeys(("engine", "learner"), max(1, self.threads // 2))
+
+    @property
+    def on_breach(self) -> Literal["warn", "stop"] | None:
+        """What a probe's difference beyond its bound does; None: nothing is asked."""
+        if self.probe == "auto":
+            return "warn" if self.max_lag else None
+        return None if self.probe == "off" else self.probe
 
     @model_validator(mode="after")
     def _stragglers_have_a_use(self) -> "RuntimeConfig":
