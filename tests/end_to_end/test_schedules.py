@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
 from tests.end_to_end.proofs import Figures, Proofs
-from tests.runtime.simulation.days import live
+from tests.runtime.simulation.days import Day, live
 from tests.runtime.simulation.plans import Plan, plans
 from tests.runtime.simulation.run import simulate
 
@@ -56,12 +56,20 @@ def test_a_day_of_ten_thousand_updates_is_flat_in_memory_and_balances(proofs: Pr
     figures = proofs.recorded(command, [DAY.seed])
     if figures is None:
         day = live(DAY, tmp_path, counted_at=frozenset(range(2_000, 10_001, 2_000)))
-        figures = {"simulated_hours": day.seconds / 3600, "slots": dict(day.slots), "blocks": day.blocks}
+        figures = _figures_of(day)
         proofs.record(command, [DAY.seed], figures)
     assert figures["simulated_hours"] > 24
     assert figures["slots"]["trained"] <= 10_000 * DAY.batch_slots
     blocks = {int(step): count for step, count in figures["blocks"].items()}
     assert blocks[10_000] < GROWTH * blocks[2_000]
+
+
+def _figures_of(day: Day) -> Figures:
+    return {
+        "simulated_hours": day.seconds / 3600,
+        "slots": dict(day.slots),
+        "blocks": {str(step): count for step, count in day.blocks.items()},
+    }
 
 
 def _explored(number: int, folder: Path) -> Figures:
@@ -70,7 +78,7 @@ def _explored(number: int, folder: Path) -> Figures:
     began = time.process_time()
 
     @seed(number)
-    @settings(max_examples=SCHEDULES, derandomize=False, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=SCHEDULES, derandomize=False, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(plan=plans())
     def explore(plan: Plan) -> None:
         told = simulate(plan, folder)

@@ -89,12 +89,24 @@ class Process:
         disk: Disk,
         number: int = 0,
         ending: Ending | None = None,
+        *,
         heard: Callable[[CommitRows], None] | None = None,
+        refused: frozenset[int] | None = None,
     ) -> None:
-        """`heard` is told of every commit; by default each is checked."""
+        """Make it, on the disk as it stands.
+
+        Args:
+            plan: of the run.
+            disk: that it goes on from.
+            number: of the process in its run.
+            ending: None: it ends when its work is done, and its engine refuses nothing.
+            heard: is told of every commit; by default each is checked.
+            refused: versions that its engine refuses; by default as the plan's chance has it.
+        """
         self.plan = plan
         self.disk = disk
         self.ending = ending
+        self.refused = self._by_chance(number) if refused is None else refused
         self.heard = heard or (lambda rows: check_step(plan, rows))
         self.outside = Outside(plan, number)
         self.loop = SimulatedLoop(
@@ -141,7 +153,7 @@ class Process:
         except NoProgressError:
             return "no progress"
         except RuntimeRunError as error:
-            assert "still serves" in str(error) or "serves on" in str(error), error
+            assert self.plan.refusals and "serves" in str(error), error
             return "refused"
         return "finished"
 
@@ -156,9 +168,7 @@ class Process:
         learner = CountingLearner(0 if progress is None else progress.update)
         shelf = WeightShelf()
         version = 0 if progress is None else progress.step
-        may_refuse = self.ending is not None
-        refused = {v for v in range(1, plan.total_steps + 1) if may_refuse and self._is_refused(v, number)}
-        scripted = ScriptedEngine(self.outside.reply, version=version, refused_versions=frozenset(refused))
+        scripted = ScriptedEngine(self.outside.reply, version=version, refused_versions=self.refused)
         engine = self.outside.engine = WatchedEngine(scripted, shelf, version)
         rule = PublicationRule(swap=plan.swap, tolerated_refusals=plan.tolerated_refusals)
         listener = Quiet()
@@ -180,6 +190,7 @@ class Process:
             learner=learner,
             learner_thread=thread,
             channel=channel,
+            probe=None,
             book=TimeBook(self.loop.time),
             counter=counter,
             ledger=ledger,
@@ -244,8 +255,10 @@ class Process:
 
         return run
 
-    def _is_refused(self, version: int, number: int) -> bool:
-        return hash((self.plan.seed, version, number)) % 1000 < 1000 * self.plan.refusals
+    def _by_chance(self, number: int) -> frozenset[int]:
+        share = 0.0 if self.ending is None else self.plan.refusals
+        versions = range(1, self.plan.total_steps + 1)
+        return frozenset(v for v in versions if hash((self.plan.seed, v, number)) % 1000 < 1000 * share)
 
     def _now(self) -> datetime:
         return NOON + timedelta(seconds=self.loop.time())
