@@ -103,7 +103,8 @@ def test_lag_is_measured_at_the_batch_from_the_oldest_token_and_the_bound_is_ins
 
 @pytest.mark.row("S282")
 def test_one_stale_sibling_expires_alone_and_its_group_stays():
-    batch, rows = batch_at(6, lambda a: (2,) if (a.group_id, a.slot) == (0, 1) else (5,))
+    versions = {(0, 0): (3,), (0, 1): (2,)}
+    batch, rows = batch_at(6, lambda a: versions.get((a.group_id, a.slot), (5,)))
     assert [[m.trajectory.slot for m in g.members] for g in batch.groups] == [[0], [0, 1]]
     assert batch.groups[0].size == 2 and expired(rows) == {(0, 1, "lag")}
     assert [(m.trajectory_id, m.outcome) for m in batch.others] == [("t000000-01-0", 1.0)]
