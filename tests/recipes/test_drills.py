@@ -1,5 +1,6 @@
 """The table of faults, and the account that decides whether one has passed."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollwright.cli.main import run_command
 from rollwright.recipes.drills.account import Due, follow_slots
 from rollwright.recipes.drills.faults import FAULTS, chosen_faults
 from rollwright.recipes.drills.smallness import RL_STEPS, small_settings
@@ -115,16 +117,12 @@ def test_with_lag_what_is_young_may_be_open_at_the_end_and_what_is_old_may_not()
 
 def test_what_is_dispatched_again_is_followed_by_the_same_task():
     again = [
-        replace(row, successor=1)
-        if row.state == "requeued"
-        else row
+        replace(row, successor=1) if row.state == "requeued" else row
         for row in rows(*BATCH, (7, 0, ("in_flight", "requeued")), (7, 1, ("in_flight", "requeued")))
     ]
     assert follow_slots(again, DUE).wrong == ("group 1 is of another task than group 7, which it follows",) * 2
     gone = [
-        replace(row, successor=99)
-        if row.state == "requeued"
-        else row
+        replace(row, successor=99) if row.state == "requeued" else row
         for row in rows(*BATCH, (7, 0, ("in_flight", "requeued")), (7, 1, TRAINED[:1] + ("failed",)))
     ]
     assert follow_slots(gone, DUE).wrong == ("group 7 was dispatched again as group 99, which is missing",)
@@ -163,3 +161,11 @@ def test_a_recipe_made_small_keeps_its_parts(recipe):
     assert small.run.steps == RL_STEPS and small.rollout.batch_size == 8
     assert (small.environment, small.verifier, small.objective) == (base.environment, base.verifier, base.objective)
     assert small.rollout.truncation == base.rollout.truncation
+
+
+def test_the_faults_are_listed_without_running_anything(capsys):
+    assert run_command(["drill", "arithmetic-tool", "--list", "--json"]) == 0
+    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["fault"] for line in listed] == [fault.name for fault in FAULTS]
+    assert run_command(["drill", "arithmetic-tool", "--faults", "disc_full"]) == 2
+    assert "Did you mean disk_full?" in capsys.readouterr().err

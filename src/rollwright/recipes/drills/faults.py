@@ -6,9 +6,7 @@ from typing import Literal
 
 from rollwright.evidence import RunFolder
 from rollwright.recipes.config.recipe import RecipeConfig
-from rollwright.recipes.drills.faulty_engine import EngineFault
-from rollwright.recipes.drills.faulty_loop import LearnerFault
-from rollwright.recipes.drills.faulty_world import EnvironmentFault, VerifierFault
+from rollwright.recipes.drills.kinds import EngineFault, EnvironmentFault, LearnerFault, VerifierFault
 from rollwright.recipes.drills.machine import cut_file
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.keys import closest

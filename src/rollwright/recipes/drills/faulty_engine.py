@@ -5,8 +5,8 @@ import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
-from typing import Literal
 
+from rollwright.recipes.drills.kinds import EngineFault
 from rollwright.recipes.drills.strikes import Strikes
 from rollwright.record import (
     Capabilities,
@@ -20,11 +20,7 @@ from rollwright.record import (
     WeightsManifest,
 )
 
-__all__ = ["EngineFault", "FaultyEngine"]
-
-EngineFault = Literal[
-    "dies", "hangs", "dies_loading", "half_written", "keeps_old_weights", "loses_the_end_of_a_turn", "kills_the_run"
-]
+__all__ = ["FaultyEngine"]
 
 
 class FaultyEngine:

@@ -10,15 +10,14 @@ from typing import Literal, assert_never
 
 from rollwright.algorithms import Objective
 from rollwright.batches import StepBatch, UpdateOutcome, UpdatePlan
+from rollwright.recipes.drills.kinds import LearnerFault
 from rollwright.recipes.drills.machine import limit_files
 from rollwright.recipes.drills.strikes import InjectedFaultError, Strikes
 from rollwright.record import Group, ScoredTrajectory, WeightsManifest
 from rollwright.runtime.parts import Collected, Collector, CollectorState, Learner
 from rollwright.runtime.watchdog import Watchdog
 
-__all__ = ["FaultyCollector", "FaultyLearner", "LearnerFault"]
-
-LearnerFault = Literal["none", "dies", "hangs", "fills_the_disk", "kills_the_run_while_saving"]
+__all__ = ["FaultyCollector", "FaultyLearner"]
 
 _LONGEST_HANG_S = 600.0
 _ROOM_BYTES = 2048

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Literal, assert_never, cast
 
 from rollwright.environments import DemonstratedTurn, DemonstratingEnvironment
+from rollwright.recipes.drills.kinds import EnvironmentFault, VerifierFault
 from rollwright.recipes.drills.strikes import InjectedFaultError, Strikes
 from rollwright.record import (
     Action,
@@ -20,10 +21,7 @@ from rollwright.record import (
     Verifier,
 )
 
-__all__ = ["EnvironmentFault", "FaultyEnvironment", "FaultyVerifier", "VerifierFault"]
-
-EnvironmentFault = Literal["slow", "fails", "hangs", "loses_processes"]
-VerifierFault = Literal["raises", "hangs", "is_down", "loses_processes"]
+__all__ = ["FaultyEnvironment", "FaultyVerifier"]
 
 _SLOW_S = 0.1
 _HUNG_DEADLINE_S = 0.5
