@@ -193,6 +193,7 @@ class World:
             learner_thread=self.thread,
             channel=self.channel,
             probe=None,
+            watchdog=None,
             book=TimeBook(lambda: 0.0),
             counter=self.counter,
             ledger=self.ledger,

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, TypeVar
@@ -46,6 +47,7 @@ from rollwright.runtime.saving import CheckpointRule, Saver, Standing
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.timebook import TimeBook
 from rollwright.runtime.tool_use import ToolUseWatch
+from rollwright.runtime.watchdog import Watchdog
 from rollwright.runtime.weights import WeightChannel
 
 __all__ = ["Loop", "LoopParts", "RunResult", "Stage", "beginning"]
@@ -84,6 +86,8 @@ class LoopParts:
     channel: WeightChannel
     probe: EngineProbe | None
     """Asked after each publication of an RL stage; None: engine and learner are not compared."""
+    watchdog: Watchdog | None
+    """Hears who is waited for, and ends a run that gets nowhere; None: nobody watches."""
     book: TimeBook
     counter: GroupCounter
     ledger: Ledger
@@ -190,10 +194,13 @@ class Loop:
             self._check_serving(stage, self._at.step)
         try:
             async with asyncio.TaskGroup() as background:
-                working = background.create_task(collector.run(), name=f"collector of {stage.name}")
+                tasks = [background.create_task(collector.run(), name=f"collector of {stage.name}")]
+                if self._parts.watchdog is not None:
+                    tasks.append(background.create_task(self._parts.watchdog.run(), name="watchdog"))
                 while self._at.stage_step < stage.steps and not self._parts.shutdown.is_requested:
                     await self._run_step(stage, collector)
-                working.cancel()
+                for task in tasks:
+                    task.cancel()
         except BaseExceptionGroup as errors:
             cause = first_of(errors)
             if isinstance(cause, NoProgressError):
@@ -236,7 +243,8 @@ class Loop:
     async def _run_step(self, stage: Stage, collector: Collector) -> None:
         parts, step, stage_step = self._parts, self._at.step + 1, self._at.stage_step + 1
         started = time.monotonic()
-        collected = await collector.collect(step)
+        with self._waiting("dispatcher", f"the batch of step {step}"):
+            collected = await collector.collect(step)
         collect_s = time.monotonic() - started
         with parts.book.doing("learner"):
             learned = await self._in_learner(lambda: self._learn(stage, step, collected))
@@ -298,11 +306,12 @@ class Loop:
         report = self._report(stage, members, learned, clock)
         is_kept = stage_step % parts.checkpoints.every == 0 or is_due or parts.shutdown.is_requested
         saving = time.monotonic()
-        with parts.book.doing("learner", "blocked"):
+        with parts.book.doing("learner", "blocked"), self._waiting("disk", f"room for step {step}"):
             await self._saver.save(
                 rows, await self._standing() if is_kept else None, lambda: parts.observer.step_finished(report)
             )
         self._save_s = time.monotonic() - saving
+        self._progressed(f"step {step}")
         for sentence in self._tool_use.see(step, members):
             parts.observer.warned(sentence)
         self._note_idle(step, members, learned)
@@ -359,6 +368,7 @@ class Loop:
                 f"{parts.channel.published} serves. `rollwright resume` goes on from the last saved step."
             )
         evaluation = await parts.evaluate(at.step)
+        self._progressed(f"the evaluation at step {at.step}")
         point = EvaluationPoint(
             step=at.step,
             success=evaluation.success,
@@ -387,7 +397,16 @@ class Loop:
         return Standing(progress=self._at, write_learner=await self._in_learner(self._parts.learner.snapshot))
 
     async def _in_learner(self, call: Callable[[], _Result]) -> _Result:
-        return await asyncio.get_running_loop().run_in_executor(self._parts.learner_thread, call)
+        with self._waiting("learner", f"what follows step {self._at.step}"):
+            return await asyncio.get_running_loop().run_in_executor(self._parts.learner_thread, call)
+
+    def _waiting(self, component: str, what: str) -> AbstractContextManager[object]:
+        dog = self._parts.watchdog
+        return nullcontext() if dog is None else dog.waiting(component, what)
+
+    def _progressed(self, what: str) -> None:
+        if self._parts.watchdog is not None:
+            self._parts.watchdog.progressed(what)
 
     def _report(
         self,

@@ -191,6 +191,7 @@ class Process:
             learner_thread=thread,
             channel=channel,
             probe=None,
+            watchdog=None,
             book=TimeBook(self.loop.time),
             counter=counter,
             ledger=ledger,

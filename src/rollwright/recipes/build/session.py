@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from rollwright.evaluation import Evaluation, EvaluationProtocol, evaluate
 from rollwright.evidence import RunFolder
 from rollwright.recipes.build.engine import build_engine
 from rollwright.recipes.build.episodes import Episodes
+from rollwright.recipes.build.guarding import guard_world
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
 from rollwright.recipes.build.replay import Replay
 from rollwright.recipes.build.stages import StageParts, build_stages
@@ -22,17 +23,21 @@ from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.record import Engine
 from rollwright.rendering import Renderer, load_renderer
 from rollwright.rollout import SystemClock
+from rollwright.runtime.breaker import BreakerRules
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.loop import LoopParts
 from rollwright.runtime.metered import MeteredEngine
 from rollwright.runtime.observers import Observer
+from rollwright.runtime.own_thread import OwnThread
 from rollwright.runtime.parts import GroupCounter
 from rollwright.runtime.probes import EngineProbe, ProbeRule, fixed_contexts
 from rollwright.runtime.replaying import FixedCounter
+from rollwright.runtime.restarting import RestartingEngine, RestartRules
 from rollwright.runtime.saving import CheckpointRule
 from rollwright.runtime.schedule import ScheduledEngine
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.timebook import TimeBook
+from rollwright.runtime.watchdog import Watchdog, WatchRules
 from rollwright.runtime.weights import PublicationRule, WeightChannel, WeightShelf
 
 if TYPE_CHECKING:
@@ -78,6 +83,9 @@ class LoopOrder:
     """The stored run whose schedule is followed."""
     watch: Callable[[Engine], Engine]
     """Puts something between engine and driver, such as a recorder; `unwatched` puts nothing."""
+    watch_rules: WatchRules | None = None
+    """Who may take how long; None: as the recipe says, like the rules of restarts."""
+    restart_rules: RestartRules | None = None
 
 
 def lay_foundation(
@@ -150,9 +158,17 @@ async def run_evaluation(foundation: Foundation, episodes: Episodes, counter: Gr
     )
 
 
-def _probe(
-    foundation: Foundation, learner: StagedLearner, engine: Engine, thread: ThreadPoolExecutor
-) -> EngineProbe | None:
+def _restarting(foundation: Foundation, order: LoopOrder, shelf: WeightShelf, watchdog: Watchdog) -> RestartingEngine:
+    """An engine that is made again where it dies, hangs or keeps old weights."""
+
+    def opened(version: int) -> Engine:
+        return order.watch(open_engine(foundation, shelf, version=version))
+
+    rules = order.restart_rules or RestartRules(silent_s=foundation.recipe.runtime.engine_silent_s)
+    return RestartingEngine(opened(order.version), opened, rules, watchdog, version=order.version)
+
+
+def _probe(foundation: Foundation, learner: StagedLearner, engine: Engine, thread: Executor) -> EngineProbe | None:
     on_breach = foundation.recipe.runtime.on_breach
     if on_breach is None:
         return None
@@ -170,21 +186,34 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
     """
     recipe = foundation.recipe
     shelf = WeightShelf()
-    engine = order.watch(open_engine(foundation, shelf, version=order.version))
+    watchdog = Watchdog(
+        order.watch_rules or WatchRules(run_s=recipe.runtime.stall_s), SystemClock(), order.observer.warned
+    )
+    engine = _restarting(foundation, order, shelf, watchdog)
     learner = StagedLearner(foundation.model, stage_settings(recipe.stages[0], recipe))
-    thread = stack.enter_context(ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner"))
+    thread = stack.enter_context(OwnThread("learner"))
     scheduled = None
     if order.replay is not None:
         scheduled = ScheduledEngine(engine, order.replay.schedule, version=order.version)
     counter = GroupCounter(order.first_group) if order.replay is None else FixedCounter(order.replay.other_ids)
+    guarded = guard_world(foundation.world, recipe, SystemClock(), order.observer.warned, BreakerRules())
+    for breaker in guarded.breakers:
+        watchdog.explain(breaker.explain)
     episodes = make_episodes(foundation, engine)
-    episodes = replace(episodes, engine=MeteredEngine(scheduled or engine, episodes.book))
+    episodes = replace(
+        episodes,
+        engine=MeteredEngine(scheduled or engine, episodes.book),
+        environment=guarded.environment,
+        composition=guarded.verifiers.composition,
+    )
     ledger = Ledger(episodes.clock.now, order.balance)
     stages = build_stages(
         StageParts(
             recipe=recipe,
             mixture=foundation.world.mixture,
             episodes=episodes,
+            environment=foundation.world.environment,
+            breakers=guarded.breakers,
             learner=learner,
             counter=counter,
             ledger=ledger,
@@ -207,6 +236,7 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
             warn=order.observer.warned,
         ),
         probe=_probe(foundation, learner, episodes.engine, thread),
+        watchdog=watchdog,
         book=episodes.book,
         counter=counter,
         ledger=ledger,

@@ -13,11 +13,13 @@ from rollwright.recipes.build.replay import Replay
 from rollwright.recipes.build.stored import StoredBatches
 from rollwright.recipes.config.learning import RlStageConfig, StageConfig, SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
-from rollwright.record import seed_of
+from rollwright.record import Environment, seed_of
 from rollwright.runtime.admission import AdmissionRule
+from rollwright.runtime.breaker import Breaker
 from rollwright.runtime.buffer import RefillRule
 from rollwright.runtime.demonstrations import DemonstrationCollector, StoredCollector
 from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
+from rollwright.runtime.guarded import held
 from rollwright.runtime.ledger import Ledger
 from rollwright.runtime.loop import Stage
 from rollwright.runtime.parts import Collector, GroupCounter
@@ -35,6 +37,10 @@ class StageParts:
     recipe: RecipeConfig
     mixture: Mixture
     episodes: Episodes
+    environment: Environment
+    """Of the episodes, with nothing before it: it may demonstrate."""
+    breakers: tuple[Breaker, ...]
+    """Before what episodes and verdicts need."""
     learner: StagedLearner
     counter: GroupCounter
     ledger: Ledger
@@ -92,7 +98,7 @@ def _collector(stage: StageConfig, parts: StageParts, first_version: int) -> Col
     recipe = parts.recipe
     order = TaskOrder(parts.mixture, seed=seed_of(recipe.run.seed, "order", stage.name))
     if isinstance(stage, SupervisedStageConfig):
-        environment = demonstrating(parts.episodes.environment)
+        environment = demonstrating(parts.environment)
         return DemonstrationCollector(
             stage=stage.name,
             batch_size=stage.batch_size,
@@ -114,7 +120,7 @@ def _collector(stage: StageConfig, parts: StageParts, first_version: int) -> Col
         order=order,
         counter=parts.counter,
         ledger=parts.ledger,
-        run_episode=parts.episodes.train,
+        run_episode=held(parts.breakers, parts.episodes.train),
         score=parts.episodes.score,
     )
 

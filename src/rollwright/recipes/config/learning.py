@@ -118,6 +118,10 @@ class RuntimeConfig(StrictConfig):
     probe: Literal["auto", "off", "warn", "stop"] = "auto"
     """Fixed contexts that engine and learner both score after each publication, and what a difference beyond the bound
     does. auto: warn where there is a lag, else off."""
+    engine_silent_s: float = Field(default=300.0, gt=0, le=1e9)
+    """Seconds without a sign from an engine that was asked something, after which it is made again."""
+    stall_s: float = Field(default=3600.0, gt=0, le=1e9)
+    """Seconds without a finished step or evaluation, after which the run stops with a diagnosis."""
     concurrency: int = Field(default=64, ge=1, le=65536)
     """Episodes that run at once."""
     checkpoint_every: int = Field(default=1, ge=1, le=10_000_000)
