@@ -96,8 +96,7 @@ class McpEnvironment:
     @property
     def limits(self) -> Mapping[str, float]:
         """What one episode may ask of its tools."""
-        limits = self._settings.limits
-        return MappingProxyType({"calls": limits.calls, "call_timeout_s": limits.call_timeout_s})
+        return self._settings.limits.declared()
 
     def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         """The turns of one demonstration.

@@ -118,6 +118,12 @@ class ResetStepEnvironment:
         """One actor, played by the policy."""
         return MappingProxyType({ACTOR: "policy"})
 
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """How many actions an episode takes, and how much of an observation is shown."""
+        rules = self._rules
+        return MappingProxyType({"turns": rules.turns, "observation_characters": rules.observation_characters})
+
     def open(
         self, task: Task, *, seed: int, snapshot: bytes | None = None
     ) -> AbstractAsyncContextManager["ResetStepEpisode"]:
