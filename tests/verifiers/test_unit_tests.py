@@ -97,6 +97,17 @@ def test_a_function_passes_all_of_its_tests_or_fails(verifier: UnitTestVerifier,
     assert judged(verifier, text).outcome == value
 
 
+@pytest.mark.parametrize("value", ["10**5000", "[a, -10**9000]", "{10**5000: b}"])
+def test_a_number_too_long_to_write_is_a_wrong_value(verifier: UnitTestVerifier, value: str) -> None:
+    assert judged(verifier, f"def add(a, b):\n    return {value}\n").outcome == 0.0
+
+
+@pytest.mark.parametrize("between", ["' ' * 70_000 + '\\n'", "'\\n' * 70_000"])
+def test_output_behind_a_long_gap_counts_as_much_as_what_stands_before(verifier, between: str) -> None:
+    text = f"print(str(sum(map(int, input().split()))) + {between} + 'PASSED')"
+    assert judged(verifier, text, SUM).outcome == 0.0
+
+
 @pytest.mark.row("S378")
 @pytest.mark.parametrize(
     ("text", "value"),
