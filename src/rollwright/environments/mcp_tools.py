@@ -254,4 +254,6 @@ def _cause(error: BaseException) -> str:
     """What happened, where the library wraps it into groups."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    if isinstance(error, TimeoutError):
+        return f"it did not start and list its tools within {_OPEN_S:g} s"
     return f"{type(error).__name__}: {error}"
