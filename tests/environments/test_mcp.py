@@ -204,6 +204,7 @@ def odd(kind):
     [
         ("no_type", "tool 't' has no schema.*nonsense"),
         ("no_number", "tool 't' has no schema.*JSON"),
+        ("unbounded_key", "tool 't' has no schema.*patternProperties and unevaluatedProperties"),
         ("two_of_one_name", "two tools of one name: t"),
     ],
 )
@@ -229,14 +230,22 @@ def test_a_schema_that_leads_nowhere_breaks_the_episode_and_fetches_nothing(kind
         environment.close()
 
 
-def test_a_text_on_which_a_servers_pattern_would_not_end_is_an_invalid_call():
-    environment = odd("slow_pattern")
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("slow_pattern", ({"a": "a" * 40 + "b"}, {"a": "b"}, {"a": "aa"})),
+        ("slow_key", ({"a" * 40 + "b": ""}, {"b": ""}, {"aa": ""})),
+        ("slow_key", ({f"{place}{'a' * 40}b": "" for place in range(400)}, {"aa": 1}, {"aa": ""})),
+    ],
+)
+def test_a_text_or_key_on_which_a_servers_pattern_would_not_end_is_an_invalid_call(kind, arguments):
+    environment = odd(kind)
 
     async def scenario():
         async with begun(environment) as episode:
-            return [await episode.call(ask("t", json.dumps({"a": text}), 0)) for text in ("a" * 40 + "b", "aa")]
+            return [await episode.call(ask("t", json.dumps(given), 0)) for given in arguments]
 
     try:
-        assert [result.status for result in asyncio.run(scenario())] == ["invalid_call", "ok"]
+        assert [result.status for result in asyncio.run(scenario())] == ["invalid_call", "invalid_call", "ok"]
     finally:
         environment.close()
