@@ -3,24 +3,51 @@
 import json
 import subprocess
 import sys
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
+from rollwright.cli.environments import show_worlds
 from rollwright.cli.main import run_command
 from rollwright.recipes.config.world import WorldEnvironmentConfig
 from rollwright.recipes.resolve import resolve
 from rollwright.recipes.worlds import WORLDS
+from rollwright.recipes.worlds.table import ADAPTED, describe_world
 
 
 def lines_of(text: str) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_env_list_names_each_world_with_what_it_is(capsys):
+def test_env_list_names_each_world_and_each_adapter_with_what_it_is(capsys):
     assert run_command(["env", "list", "--json"]) == 0
     found = lines_of(capsys.readouterr().out)
-    assert [line["name"] for line in found] == list(WORLDS)
+    assert [line["name"] for line in found if line["kind"] == "world"] == list(WORLDS)
+    assert [line["name"] for line in found if line["kind"] == "adapter"] == list(ADAPTED)
     assert all(line["what"] for line in found)
+    reset_step = next(line for line in found if line["name"] == "reset_step")
+    assert reset_step["needs"] == ["package", "entry", "rows"]
+    assert (reset_step["takes"]["max_turns"], reset_step["takes"]["reference"]) == (50, "")
+
+
+def test_env_list_shows_whole_descriptions_and_the_arguments_of_adapters_in_a_narrow_terminal():
+    stream = StringIO()
+    show_worlds(Console(file=stream, force_terminal=True, width=60, color_system=None))
+    shown = stream.getvalue()
+    assert max(map(len, shown.splitlines())) <= 60
+    words = " ".join(shown.split())
+    for name in (*WORLDS, *ADAPTED):
+        assert " ".join(describe_world(name).split()) in words
+    assert words.count("Needs url, rows; takes") == 1
+    assert "…" not in shown
+
+
+def test_env_list_gives_a_pipe_one_line_for_each_world(capsys):
+    assert run_command(["env", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in (*WORLDS, *ADAPTED):
+        assert sum(line.split()[:1] == [name] and describe_world(name) in line for line in lines) == 1
 
 
 @pytest.mark.parametrize(

@@ -94,3 +94,55 @@ def test_what_is_no_run_or_no_sheet_is_refused(finished: Finished, tmp_path: Pat
     assert run_command(["audit", "math"]) == 2
     assert "give labeled cases by --cases" in capsys.readouterr().err
     assert run_command(["audit", str(tmp_path / "nothing")]) == 1
+
+
+def told(capsys, *arguments: str) -> str:
+    assert run_command(["audit", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_person_is_told_what_was_counted_of_how_many_and_what_to_do_next(
+    finished: Finished, tmp_path: Path, capsys
+) -> None:
+    run, sheet = str(finished.path), tmp_path / "sheet.jsonl"
+    with AuditedRun(finished.path) as opened:
+        num, accepted = len(opened.rows), {row.trajectory_id for row in opened.rows if row.is_accepted}
+    shown = told(capsys, run)
+    assert f"{num} of {num} trajectories have a reward and are counted; accepted: a reward of at least 1" in shown
+    assert f"Next: `rollwright audit {run} --sheet sheet.jsonl` writes 40 of them" in shown
+    assert "looked at" not in shown, "nothing was"
+    drawn = f"12 trajectories that were drawn of {num} (6 accepted, 6 rejected)"
+    shown = told(capsys, run, "--sheet", str(sheet), "--sample", "12", "--against", FLAKY, "--repeat", "2")
+    assert f"sheet: the {drawn} are written to {sheet}" in shown
+    assert f"`rollwright audit {run} --labels {sheet}`" in shown
+    assert f"gave a number for 12 of the {drawn}; on 6 of these 12 the two disagree, 0.500 [" in shown
+    assert f"judged 2 times each: on 0 of the {drawn} the outcome changed, 0.000 [" in shown
+    lines = [json.loads(line) for line in sheet.read_text().splitlines()]
+    wrong = next(line["trajectory_id"] for line in lines if line["trajectory_id"] in accepted)
+    for line in lines:
+        line["label"] = line["trajectory_id"] in accepted and line["trajectory_id"] != wrong
+    sheet.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    shown = told(capsys, run, "--labels", str(sheet))
+    rows = [line.split() for line in shown.splitlines() if line.startswith("all ")]
+    assert rows[1][:6] == ["all", "accepted", str(len(accepted)), "6", "1", "0.167"]
+    assert rows[2][:6] == ["all", "rejected", str(num - len(accepted)), "6", "0", "0.000"]
+    assert f"pass rate: the verifiers accept {len(accepted)} of {num} (" in shown
+    assert f"  accepted, and labeled wrong: {wrong}" in shown
+    assert "WHERE trajectory_id = " in shown
+
+
+def test_attacks_that_are_paid_are_counted_by_kind(finished: Finished, capsys) -> None:
+    probed = audited(capsys, str(finished.path), "--sample", "3", "--probe")["probed"]
+    shown = told(capsys, str(finished.path), "--sample", "3", "--probe")
+    assert f"attacks: {len(probed['paid'])} of {probed['num']} that were judged were paid" in shown
+    kinds = {kind for _, kind, _ in probed["paid"]}
+    lines = [line for line in shown.splitlines() if line.startswith("  paid: ")]
+    assert len(lines) == len(kinds)
+    for kind in kinds:
+        num = sum(other == kind for _, other, _ in probed["paid"])
+        assert sum(f"paid: {kind}, {num} of {probed['by_kind'][kind]}, such as " in line for line in lines) == 1
+
+
+def test_judging_once_is_refused_as_repetition(finished: Finished, capsys) -> None:
+    assert run_command(["audit", str(finished.path), "--repeat", "1"]) == 2
+    assert "judged once, nothing can change; give --repeat at least 2" in capsys.readouterr().err

@@ -31,6 +31,46 @@ def broken():
     return FunctionVerifier(name="broken", revision="1", grade=grade)
 
 
+NOT_UTF8 = b"/data/caf\xe9.py".decode("utf-8", "surrogateescape")
+"""A path of a file system that is not UTF-8, as Python reads it."""
+
+
+def misplaced():
+    """A verifier whose infrastructure fails, and says so in text that is not UTF-8."""
+    from rollwright.verifiers import FunctionVerifier, Grade
+
+    def grade(submission) -> Grade:
+        try:
+            raise FileNotFoundError(2, "no such file", NOT_UTF8)
+        except FileNotFoundError as error:
+            raise RuntimeError(f"the grader is not there: {NOT_UTF8}") from error
+
+    return FunctionVerifier(name="misplaced", revision="1", grade=grade)
+
+
+def unreachable():
+    """The same from a verifier that makes its verdicts itself."""
+    from rollwright.record import Verdict
+
+    class Unreachable:
+        name, revision, scope, deadline_s = "unreachable", "1", "trajectory", 10.0
+
+        async def verify(self, submissions):
+            return [
+                Verdict(
+                    trajectory_id=submission.trajectory_id,
+                    verifier=self.name,
+                    revision=self.revision,
+                    scope="trajectory",
+                    outcome="infrastructure",
+                    evidence=f"Traceback (most recent call last): {NOT_UTF8}",
+                )
+                for submission in submissions
+            ]
+
+    return Unreachable()
+
+
 @pytest.fixture
 def run(finished: Finished, tmp_path: Path) -> Path:
     shutil.copytree(finished.path, tmp_path / "run")
@@ -133,3 +173,27 @@ def test_a_verifier_may_lie_in_the_current_folder(run, capsys, tmp_path, monkeyp
     monkeypatch.setattr("sys.path", [*sys.path])
     scored(capsys, str(run), "--verifier", "grading_of_mine:mine", "--out", "verdicts.jsonl")
     assert "never" in Path("verdicts.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["misplaced", "unreachable"])
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["person", "json"])
+def test_a_failure_whose_text_is_not_utf8_is_stored_and_shown(run, capsys, tmp_path, name, form):
+    verifier = f"tests.end_to_end.test_scoring:{name}"
+    reason = f"the grader moved to {NOT_UTF8}"
+    assert run_command(["score", str(run), "--verifier", verifier, "--reason", reason, *form]) == 0
+    assert "caf" in capsys.readouterr().out
+    rows = query(run, f"SELECT DISTINCT status, value, evidence FROM verdicts WHERE verifier = '{name}'").rows
+    assert [(status, value) for status, value, _ in rows] == [("error", None)]
+    assert "/data/caf" in str(rows[0][2])
+    assert check(run).findings == ()
+    (event,) = [e for e in RunFolder.open(run).events() if e.kind == "rescored"]
+    assert "the grader moved to /data/caf" in event.text
+    out = tmp_path / "verdicts.jsonl"
+    assert run_command(["score", str(run), "--verifier", verifier, "--out", str(out), *form]) == 0
+    assert "/data/caf" in json.loads(out.read_text(encoding="utf-8").splitlines()[0])["evidence"]
+
+
+def test_a_reason_that_is_not_utf8_is_kept_with_the_reward(run, capsys):
+    scored(capsys, str(run), "--reason", f"moved to {NOT_UTF8}")
+    ((evidence,),) = query(run, "SELECT DISTINCT evidence FROM verdicts WHERE verifier = 'reward' LIMIT 1").rows
+    assert json.loads(str(evidence))["reason"].startswith("moved to /data/caf")

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from rollwright.batches.masking import action_mask, tool_mask
-from rollwright.environments import CodeBlocks, EnvironmentSetupError, InterpreterDemonstrator
+from rollwright.environments import CodeBlocks, EnvironmentSetupError, InterpreterDemonstrator, LimitedEnvironment
 from rollwright.environments import ToolLimits as Limits
 from rollwright.environments.interpreter import interpreter_environment
 from rollwright.recipes.worlds import arithmetic, null_agent
@@ -41,6 +41,13 @@ def tasks(world):
 def reward(world, played):
     (score,) = asyncio.run(Composition(world.parts).score([played.submission]))
     return score.outcome
+
+
+def test_the_limits_of_an_episode_are_declared(world):
+    assert isinstance(world.environment, LimitedEnvironment)
+    declared = dict(world.environment.limits)
+    assert declared.pop("call_timeout_s") > 0
+    assert declared == {"calls": 4, "result_characters": 200, "argument_characters": Limits().argument_characters}
 
 
 # --------------------------------------------------------------------------------------------------------------- agents

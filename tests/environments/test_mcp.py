@@ -1,6 +1,7 @@
 """Tools of real MCP servers: one that is started for its episode, one that listens on the loopback."""
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -192,3 +193,59 @@ def test_a_server_that_cannot_be_had_is_refused_with_how_it_was_asked():
         McpEnvironment(McpServer(command=("no_such_program",)))
     with pytest.raises(EnvironmentSetupError, match="a command or a url"):
         McpServer()
+
+
+def odd(kind):
+    return McpEnvironment(McpServer(command=(sys.executable, str(Path(SERVER).with_name("odd_mcp_server.py")), kind)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("no_type", "tool 't' has no schema.*nonsense"),
+        ("no_number", "tool 't' has no schema.*JSON"),
+        ("unbounded_key", "tool 't' has no schema.*patternProperties and unevaluatedProperties"),
+        ("two_of_one_name", "two tools of one name: t"),
+    ],
+)
+def test_a_server_whose_tools_cannot_be_used_is_refused_by_their_name_and_left_behind(kind, words):
+    before = children()
+    with pytest.raises(EnvironmentSetupError, match=words):
+        odd(kind)
+    assert not children() - before
+
+
+@pytest.mark.parametrize("kind", ["no_target", "far_target"])
+def test_a_schema_that_leads_nowhere_breaks_the_episode_and_fetches_nothing(kind):
+    environment = odd(kind)
+
+    async def scenario():
+        async with begun(environment) as episode:
+            await episode.call(ask("t", '{"a": 1}'))
+
+    try:
+        with pytest.raises(EnvironmentBrokenError, match="schema of the MCP server's tool 't' cannot be followed"):
+            asyncio.run(scenario())
+    finally:
+        environment.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("slow_pattern", ({"a": "a" * 40 + "b"}, {"a": "b"}, {"a": "aa"})),
+        ("slow_key", ({"a" * 40 + "b": ""}, {"b": ""}, {"aa": ""})),
+        ("slow_key", ({f"{place}{'a' * 40}b": "" for place in range(400)}, {"aa": 1}, {"aa": ""})),
+    ],
+)
+def test_a_text_or_key_on_which_a_servers_pattern_would_not_end_is_an_invalid_call(kind, arguments):
+    environment = odd(kind)
+
+    async def scenario():
+        async with begun(environment) as episode:
+            return [await episode.call(ask("t", json.dumps(given), 0)) for given in arguments]
+
+    try:
+        assert [result.status for result in asyncio.run(scenario())] == ["invalid_call", "invalid_call", "ok"]
+    finally:
+        environment.close()

@@ -107,6 +107,21 @@ def test_the_command_ends_with_one_object_that_counts_and_names_every_mistake(tm
     assert run_command(["audit", "exact", "--cases", str(path), "--fail-on", "false_accepts"]) == 1
 
 
+@pytest.mark.parametrize(("name", "errors"), [("math", [2, 3]), ("units", [2, 3]), ("unit_tests", [1, 3])])
+def test_a_case_that_the_verifier_cannot_decide_is_an_error_and_in_no_rate(name: str, errors, tmp_path: Path) -> None:
+    cases = written(
+        tmp_path,
+        labeled("5 km", "The answer is 5 km.", label=True),
+        {"task": {"prompt": "Write add.", "tests": ["assert add(1, 2) == 3"]}, "submission": "x = 1", "label": False},
+        {"task": {"prompt": "JSON.", "schema": {"type": "object"}}, "completion": "[]", "label": False},
+    )
+    found = audit_cases(CasesOrder(verifier=name, cases=cases))
+    assert [mistake.case.line for mistake in found.errors] == errors
+    assert all(
+        mistake.said.evidence and "decided by the tests" not in mistake.said.evidence for mistake in found.errors
+    )
+
+
 def test_forms_in_which_people_write_cases_are_read(tmp_path: Path) -> None:
     path = written(
         tmp_path,
@@ -199,7 +214,6 @@ def test_a_program_that_reads_for_hidden_tests_fails_and_what_it_tried_is_record
         made.close()
 
 
-@pytest.mark.row("S386")
 @pytest.mark.row("S387")
 def test_a_rule_survives_tasks_told_anew_and_a_list_of_the_examples_does_not() -> None:
     verifier = rule_verifier("extensional")

@@ -92,6 +92,11 @@ def test_an_item_that_is_not_there_is_refused_with_those_that_are():
         small("stages.warm.steps=10")
 
 
+def test_a_stage_named_without_its_list_is_answered_with_the_whole_key():
+    with pytest.raises(RecipeError, match=r"warm_start is one of stages: did you mean stages\.warm_start\.steps\?"):
+        resolve("arithmetic-tool", ["warm_start.steps=5"])
+
+
 def test_a_value_has_no_keys_below_it():
     with pytest.raises(RecipeError, match=r"learner\.learning_rate is a value, not a section"):
         small("learner.learning_rate.x=1")

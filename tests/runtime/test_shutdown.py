@@ -16,7 +16,7 @@ def test_the_first_request_is_told_and_ends_nothing():
     assert not shutdown.is_requested
     shutdown.request(lambda: ended.append(1))
     assert shutdown.is_requested and ended == []
-    assert told == ["stopping after this step is saved; press Ctrl-C again to stop now"]
+    assert told == ["stopping after this step is saved; press Ctrl-C again (or send the signal again) to stop now"]
 
 
 def test_the_second_request_ends_at_once_and_says_nothing_more():

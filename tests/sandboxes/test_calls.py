@@ -166,6 +166,48 @@ time.sleep(0.1)
     within(walled, act)
 
 
+def test_a_session_that_is_late_twice_keeps_its_next_cell(walled: Sandboxes) -> None:
+    slow = """
+import os, time, subprocess
+child = subprocess.Popen(["true"])
+real = os.waitpid
+def waitpid(*given):
+    time.sleep(0.5)
+    return real(*given)
+os.waitpid = waitpid
+time.sleep(0.1)
+"""
+
+    async def act(sandbox: Sandbox) -> None:
+        assert (await sandbox.python(slow)).status == "ok"
+        for _ in range(2):
+            assert (await sandbox.program("1")).status == "ok"
+        assert (await sandbox.python("child.args")).stdout == "['true']\n"
+
+    within(walled, act)
+
+
+def test_an_exit_whose_reason_cannot_be_shown_ends_its_cell_alone(walled: Sandboxes) -> None:
+    reason = "class Reason:\n    def __str__(self): raise SystemExit(3)\nraise SystemExit(Reason())"
+
+    async def act(sandbox: Sandbox) -> None:
+        await sandbox.python("x = 1")
+        results = [await sandbox.python(reason), await sandbox.program(reason)]
+        assert [(result.status, result.exit_code) for result in results] == [("failed", 1)] * 2
+        assert (await sandbox.python("x")).stdout == "1\n"
+
+    within(walled, act)
+
+
+@pytest.mark.slow
+def test_a_cell_of_64_megabytes_is_read_within_its_time(walled: Sandboxes) -> None:
+    async def act(sandbox: Sandbox) -> None:
+        assert (await sandbox.python("x = 1\n#" + "x" * (64 * 2**20), wall_s=25)).status == "ok"
+        assert (await sandbox.python("x")).stdout == "1\n"
+
+    within(walled, act)
+
+
 def test_modules_written_to_the_work_folder_can_be_imported(walled: Sandboxes) -> None:
     async def act(sandbox: Sandbox) -> None:
         await sandbox.write("mine.py", b"value = 5")

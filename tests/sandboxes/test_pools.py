@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -283,6 +284,36 @@ def test_a_pool_whose_starter_died_says_so_and_blames_no_program() -> None:
 
     try:
         asyncio.run(run())
+    finally:
+        pool.close()
+
+
+def test_a_pool_whose_starter_died_gives_back_what_stood_ready() -> None:
+    known = {pid for pid in descendants(os.getpid()) if is_starter(pid)}
+    before = len(os.listdir("/proc/self/fd"))
+    pool = open_sandboxes(SandboxProfile(limits=LIMITS), num_warm=2)
+    (starter,) = {pid for pid in descendants(os.getpid()) if is_starter(pid)} - known
+    os.kill(starter, signal.SIGKILL)
+    try:
+        for _ in range(3):
+            with pytest.raises(SandboxError, match="the process that starts sandboxes"):
+                asyncio.run(value(pool, "1"))
+    finally:
+        pool.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_folder_that_cannot_be_made_fails_the_sandbox_by_name_and_the_next_one_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = open_sandboxes(SandboxProfile(isolation="process", limits=LIMITS), num_warm=0, max_open=1)
+    try:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "not_there"))
+        for _ in range(3):
+            with pytest.raises(SandboxError, match="no sandbox can be started: .*not_there"):
+                asyncio.run(value(pool, "1"))
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        assert asyncio.run(value(pool, "1 + 1")) == "2"
     finally:
         pool.close()
 

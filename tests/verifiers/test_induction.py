@@ -44,6 +44,7 @@ def test_the_hidden_rule_passes_both_and_its_opposite_none():
             assert verdict(verifier, task, "train=nobody").outcome == 0.0
 
 
+@pytest.mark.row("S386")
 @pytest.mark.row("S457")
 def test_a_list_of_the_trains_passes_as_they_are_named_and_shows_a_gap_under_other_names():
     rules = {"honest": [payload_of(task).answer for task in TASKS], "cheater": [the_list(task) for task in TASKS]}

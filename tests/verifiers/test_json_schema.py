@@ -121,6 +121,40 @@ def test_a_pattern_that_backtracks_for_ever_is_ended() -> None:
     assert verdict('"' + "a" * 60 + '!"', hopeless).outcome == 0.0
 
 
+@pytest.mark.parametrize("key", ["additionalProperties", "patternProperties"])
+def test_a_key_of_the_answer_keeps_no_pattern_busy_for_ever(key: str) -> None:
+    patterns: dict[str, object] = {"additionalProperties": False, "patternProperties": {"^(a|aa)+$": {"const": 1}}}
+    schema = {"type": "object", key: patterns.pop(key), **patterns}
+    assert verdict('{"aaa": 1}', schema).outcome == 1.0
+    assert kind_of('{"b": 1}', schema) == "additionalProperties"
+    assert kind_of('{"' + "a" * 60 + '!": 1}', schema) == "pattern"
+
+
+def test_patterns_beside_unevaluated_properties_are_refused_by_name() -> None:
+    schema = {"unevaluatedProperties": False, "allOf": [{"patternProperties": {"^a": True}}]}
+    assert verdict('{"a": 1}', schema).outcome == "grader_error"
+    assert "additionalProperties instead" in verdict('{"a": 1}', schema).evidence
+
+
+@pytest.mark.parametrize(
+    ("pattern", "right", "wrong"),
+    [
+        ("^[a-z]+$", "abc", r"abc\n"),
+        (r"^\d{3}$", "123", "١٢٣"),
+        (r"^[\d.]+$", "1.5", "١.٥"),
+        (r"^\w+$", "name_1", "нame"),
+        (r"^[$]\d+$", "$5", r"$5\n"),
+        (r"^\$\d$", "$5", "5"),
+        (r"^[^\W]\D$", "ab", "a5"),
+        (r"^[\]$]$", "$", "a"),
+    ],
+)
+def test_patterns_mean_what_json_schema_says(pattern: str, right: str, wrong: str) -> None:
+    schema = {"type": "string", "pattern": pattern}
+    assert verdict(f'"{right}"', schema).outcome == 1.0
+    assert kind_of(f'"{wrong}"', schema) == "pattern"
+
+
 def test_pattern_properties_and_references_within_the_schema_hold() -> None:
     schema = {"patternProperties": {"^n_": {"$ref": "#/$defs/number"}}, "$defs": {"number": {"type": "number"}}}
     assert verdict('{"n_a": 1, "b": "x"}', schema).outcome == 1.0

@@ -171,6 +171,24 @@ def test_a_worker_that_is_killed_from_outside_is_replaced() -> None:
         assert own.compare("x", "x") == "equal"
 
 
+def test_workers_that_are_killed_from_outside_again_and_again_give_no_score() -> None:
+    done = threading.Event()
+
+    def kill_all() -> None:
+        while not done.wait(0.02):
+            for worker in tuple(own._threads._processes):
+                os.kill(worker._process.pid, signal.SIGKILL)
+
+    with MathPool(MathLimits(cpu_s=30.0)) as own:
+        killer = threading.Thread(target=kill_all)
+        killer.start()
+        verifier = MathVerifier(rule=BOXED, pool=own)
+        verdict = verdict_of(verifier, submitted("\\boxed{\\frac{1}{9^{9^{9^{9}}}}}", "x"))
+        done.set()
+        killer.join()
+    assert verdict.outcome == "infrastructure"
+
+
 def test_a_worker_that_stands_still_is_a_timeout_of_the_grader_and_no_score() -> None:
     before = children()
     with MathPool(MathLimits(wall_s=0.3)) as own:

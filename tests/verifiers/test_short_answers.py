@@ -216,6 +216,26 @@ def test_options_come_from_the_task_or_its_question_and_a_gold_may_be_a_text() -
     assert outcome(CHOICE, "red", "B", question="Which? (A) green (B) red") == 1.0
 
 
+@pytest.mark.parametrize(
+    ("gold", "answer", "value"),
+    [
+        ("A) O", "A", 1.0),
+        ("A) O", "O", 1.0),
+        ("B) A", "B) A", 1.0),
+        ("B) A", "B", 1.0),
+        ("B) A", "C", 0.0),
+        ("B) A", "A", 0.0),
+        ("C", "B", 0.0),
+        ("C", "C", 1.0),
+        ("D", "AB", 1.0),
+        ("B", "B", "grader_error"),
+        ("B", "C", "grader_error"),
+    ],
+)
+def test_a_letter_is_a_letter_also_where_it_is_the_text_of_another_option(gold: str, answer: str, value) -> None:
+    assert outcome(CHOICE, answer, gold, question="Which group?\nA) O\nB) A\nC) B\nD) AB") == value
+
+
 # ----------------------------------------------------------------------------------------------------- free answers
 
 
@@ -235,6 +255,8 @@ def test_options_come_from_the_task_or_its_question_and_a_gold_may_be_a_text() -
         ("The answer is 42. The answer is 42", None),
         ("The answer is 42\nThe answer is 42.", "42."),
         ("Answer: \\boxed{42}", "42"),
+        ("There is no doubt that the answer is 42", "42"),
+        ("It cannot be 41, therefore the answer is 42", "42"),
         ("<think>answer: 41</think>42", "42"),
         ("<think>\\boxed{42}</think>I do not know", "I do not know"),
         ("<think>\\boxed{42}", None),
@@ -252,6 +274,14 @@ def test_a_text_that_a_limit_cut_off_is_no_free_answer() -> None:
 
 
 def test_words_around_a_number_are_not_passed_over() -> None:
-    for text in ("It is not 42", "41 or 42", "The answer is 42 or 41", "42 41", "I will try 42, then 41"):
+    doubted = (
+        "I do not think that the answer is 42",
+        "I don't believe the answer is 42.",
+        "It cannot be that the answer is 42",
+        "Nobody knows whether the answer is 42",
+        "It is false to say the answer is 42.",
+        "It is unlikely that the final answer is 42",
+    )
+    for text in (*doubted, "It is not 42", "41 or 42", "The answer is 42 or 41", "42 41", "I will try 42, then 41"):
         assert verdict_of(numeric_verifier(FREE), submitted(text)).outcome == 0.0
         assert verdict_of(exact_verifier(FREE), submitted(text)).outcome == 0.0

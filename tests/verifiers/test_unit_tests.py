@@ -97,6 +97,17 @@ def test_a_function_passes_all_of_its_tests_or_fails(verifier: UnitTestVerifier,
     assert judged(verifier, text).outcome == value
 
 
+@pytest.mark.parametrize("value", ["10**5000", "[a, -10**9000]", "{10**5000: b}"])
+def test_a_number_too_long_to_write_is_a_wrong_value(verifier: UnitTestVerifier, value: str) -> None:
+    assert judged(verifier, f"def add(a, b):\n    return {value}\n").outcome == 0.0
+
+
+@pytest.mark.parametrize("between", ["' ' * 70_000 + '\\n'", "'\\n' * 70_000"])
+def test_output_behind_a_long_gap_counts_as_much_as_what_stands_before(verifier, between: str) -> None:
+    text = f"print(str(sum(map(int, input().split()))) + {between} + 'PASSED')"
+    assert judged(verifier, text, SUM).outcome == 0.0
+
+
 @pytest.mark.row("S378")
 @pytest.mark.parametrize(
     ("text", "value"),
@@ -430,3 +441,34 @@ def test_a_form_that_is_none_is_refused(written) -> None:
 )
 def test_the_last_whole_block_of_the_language_is_the_program(text: str, code: str | None) -> None:
     assert final_code(text, "python") == code
+
+
+# ------------------------------------------------------------------------------------------------ faults of the task
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"prelude": "def ("},
+        {"prelude": "import math\nreturn return"},
+        {"wall_s": -5},
+        {"wall_s": 0},
+        {"wall_s": 10**400},
+        {"memory_bytes": 10**400},
+        {"tests": [{"call": "add(", "expected": 3}]},
+        {"tests": [{"call": "add(1, 2); add", "expected": 3}]},
+    ],
+)
+def test_a_task_that_nothing_could_pass_is_bad_gold_and_no_score(verifier, fault):
+    verdict = judged(verifier, RIGHT, info={**ADD, **fault})
+    assert verdict.outcome == "grader_error"
+    assert "bad gold" in verdict.evidence
+
+
+def test_a_prelude_that_a_solution_completes_is_no_fault(verifier):
+    for prelude, code in (
+        ('def add(a, b):\n    """The sum."""\n', "    return a + b\n"),
+        ("def add(a, b):", "    return a + b\n"),
+        ("import math\n\ndef one():\n    return 1\n\n", RIGHT),
+    ):
+        assert judged(verifier, f"```python\n{code}```", info={**ADD, "prelude": prelude}).outcome == 1.0

@@ -166,6 +166,8 @@ def _audit_run(
 
     if options.run in VERIFIER_NAMES or (":" in options.run and not Path(options.run).exists()):
         raise typer.BadParameter(f"{options.run} is a verifier; give labeled cases by --cases FILE")
+    if options.repeat == 1:
+        raise typer.BadParameter("judged once, nothing can change; give --repeat at least 2")
     found = audit_run(
         RunOrder(
             run=Path(options.run),

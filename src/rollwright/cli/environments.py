@@ -1,11 +1,12 @@
 """`env`: the worlds that ship, checks of any world, and a new one to begin with."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from rollwright.cli.failures import FAILED
@@ -16,7 +17,7 @@ from rollwright.cli.tables import print_table
 if TYPE_CHECKING:
     from rollwright.recipes.worlds.checking import CheckOutcome
 
-__all__ = ["env_check", "env_list", "env_new"]
+__all__ = ["env_check", "env_list", "env_new", "show_worlds"]
 
 Name = Annotated[
     str | None,
@@ -41,7 +42,10 @@ Limit = Annotated[float, typer.Option(min=0.1, max=3600.0, help="Seconds that on
 
 
 def env_list(*, tools_of: ToolsOf = None, arguments: Argument = None, json: Json = False) -> None:
-    """Name the worlds that ship: environments with their tasks and verifiers. Or the tools of one, by domain.
+    """Name the worlds that ship, and the adapters to other people's environments. Or the tools of one, by domain.
+
+    A world brings its environment, tasks and verifiers; an adapter is a world whose arguments say which environment it
+    is, each with `--arg KEY=VALUE` of `env check`, or in `environment.arguments` of a recipe.
 
     ```
     rollwright env list
@@ -49,18 +53,29 @@ def env_list(*, tools_of: ToolsOf = None, arguments: Argument = None, json: Json
     rollwright env list --tools clinic --arg domains=pharmacy,billing --json
     ```
     """
-    from rollwright.recipes.worlds.table import WORLDS, describe_world
-
     if tools_of is not None:
         _list_tools(tools_of, arguments or (), json=json)
         return
     if arguments:
         raise typer.BadParameter("--arg goes with --tools")
     if json:
-        for name in WORLDS:
-            print_json({"name": name, "what": describe_world(name), "path": WORLDS[name]})
-        return
-    print_table(Console(), ("world", "what it is"), [(name, describe_world(name)) for name in WORLDS])
+        _print_worlds()
+    else:
+        show_worlds(Console())
+
+
+def show_worlds(console: Console) -> None:
+    """Every world and every adapter: a terminal folds what is said into its width, a pipe gets a line of each."""
+    from rollwright.recipes.worlds.table import ADAPTED, WORLDS, arguments_of_world, describe_world
+
+    _show_described(console, "Worlds that ship", {name: (describe_world(name),) for name in WORLDS})
+    adapters: dict[str, tuple[str, ...]] = {}
+    for name in ADAPTED:
+        takes = arguments_of_world(name)
+        needed, optional = ", ".join(takes.needed) or "nothing", ", ".join(takes.optional) or "nothing else"
+        adapters[name] = (describe_world(name), f"Needs {needed}; takes {optional}.")
+    console.print()
+    _show_described(console, "Adapters to other people's environments, worlds by their arguments", adapters)
 
 
 def env_check(  # noqa: PLR0913 - each parameter is an option that a person may give
@@ -132,6 +147,40 @@ def env_new(
         console.print(Text(str(file)), soft_wrap=True)
     where = "" if into == Path() else f"cd {into} && "
     console.print(Text(f"check it: {where}rollwright env check {name}:load"), soft_wrap=True)
+
+
+def _print_worlds() -> None:
+    from rollwright.recipes.worlds.table import ADAPTED, WORLDS, arguments_of_world, describe_world
+
+    for kind, worlds in (("world", WORLDS), ("adapter", ADAPTED)):
+        for name, path in worlds.items():
+            takes = arguments_of_world(name)
+            print_json(
+                {
+                    "kind": kind,
+                    "name": name,
+                    "what": describe_world(name),
+                    "path": path,
+                    "needs": list(takes.needed),
+                    "takes": dict(takes.optional),
+                }
+            )
+
+
+def _show_described(console: Console, title: str, described: Mapping[str, Sequence[str]]) -> None:
+    """Names with all that is said of each."""
+    console.print(Text(title, style="bold"), soft_wrap=not console.is_terminal)
+    if not console.is_terminal:
+        width = max(map(len, described))
+        for name, said in described.items():
+            console.print(Text(f"{name.ljust(width)}  {' '.join(said)}"), soft_wrap=True)
+        return
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, said in described.items():
+        grid.add_row(Text(name, style="cyan"), Text("\n".join(said)))
+    console.print(grid)
 
 
 def _list_tools(name: str, arguments: Iterable[str], *, json: bool) -> None:

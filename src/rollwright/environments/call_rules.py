@@ -1,7 +1,8 @@
 """What environments with tools do alike: the limits of calls, why one is not run, and the state that calls make."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import cast
 
 from rollwright.environments.errors import EnvironmentSetupError
@@ -44,6 +45,10 @@ class ToolLimits:
                 f"{self}: calls must be at least 0, result_characters at least 16, argument_characters at least 2, "
                 "call_timeout_s above 0"
             )
+
+    def declared(self) -> Mapping[str, float]:
+        """Name to number, as a `LimitedEnvironment` says them."""
+        return MappingProxyType(asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

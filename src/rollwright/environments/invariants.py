@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import cast
 
 from rollwright.environments.errors import EnvironmentSetupError
+from rollwright.environments.limits import limits_of
 from rollwright.record import (
     Action,
     Environment,
@@ -85,6 +86,12 @@ class GuardedEnvironment:
     def actors(self) -> Mapping[str, str]:
         """Of the environment inside."""
         return self._environment.actors
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """Of the environment inside, but for `calls`: what a rule refuses is not counted there."""
+        inside = limits_of(self._environment)
+        return MappingProxyType({name: value for name, value in inside.items() if name != "calls"})
 
     @property
     def invariants(self) -> Mapping[str, str]:

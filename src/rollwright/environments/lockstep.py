@@ -17,6 +17,7 @@ from typing import Literal
 from rollwright.environments.call_rules import ACTOR
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn, DemonstratingEnvironment
 from rollwright.environments.errors import EnvironmentSetupError
+from rollwright.environments.limits import limits_of
 from rollwright.record import (
     Action,
     Environment,
@@ -96,6 +97,11 @@ class LockstepEnvironment:
     def actors(self) -> Mapping[str, str]:
         """The policy's; the others are played in here."""
         return MappingProxyType(dict(self._environment.actors))
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """Of the environment inside."""
+        return limits_of(self._environment)
 
     def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         """Of the environment inside.

@@ -1,17 +1,15 @@
 """Episodes with the tools of an MCP server: the policy calls them until it ends a turn without a call."""
 
-import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, cast
-
-from jsonschema import Draft202012Validator, ValidationError, validate
+from typing import Literal
 
 from rollwright.environments.call_rules import ACTOR, ToolLimits, complaint
 from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn
 from rollwright.environments.errors import EnvironmentSetupError, ToolError
+from rollwright.environments.mcp_arguments import ArgumentSchema
 from rollwright.environments.mcp_tools import McpConnection, McpConnections, McpServer, McpTool
 from rollwright.environments.tools import clean_text, cut_text
 from rollwright.record import (
@@ -64,11 +62,12 @@ class McpEnvironment:
         self._demonstrate = demonstrate
         self._connections = McpConnections(server)
         try:
-            self._tools = MappingProxyType({tool.name: tool for tool in self._wanted(self._connections.discover())})
+            wanted = self._wanted(self._connections.discover())
+            self._arguments = MappingProxyType({tool.name: ArgumentSchema(tool) for tool in wanted})
         except EnvironmentSetupError:
             self._connections.close()
             raise
-        self._schemas = MappingProxyType({name: tool.text() for name, tool in self._tools.items()})
+        self._schemas = MappingProxyType({name: schema.text for name, schema in self._arguments.items()})
         limits, prompt = self._settings.limits, self._settings.system_prompt
         bounds = [limits.calls, limits.result_characters, limits.argument_characters]
         self._revision = digest([_BEHAVIOR, self.name, dict(self._schemas), bounds, prompt])[:16]
@@ -96,8 +95,7 @@ class McpEnvironment:
     @property
     def limits(self) -> Mapping[str, float]:
         """What one episode may ask of its tools."""
-        limits = self._settings.limits
-        return MappingProxyType({"calls": limits.calls, "call_timeout_s": limits.call_timeout_s})
+        return self._settings.limits.declared()
 
     def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         """The turns of one demonstration.
@@ -140,7 +138,7 @@ class McpEnvironment:
             yield McpEpisode(
                 task=task,
                 opening=asked,
-                tools=self._tools,
+                arguments=self._arguments,
                 limits=self._settings.limits,
                 connections=self._connections,
                 connection=connection,
@@ -152,6 +150,8 @@ class McpEnvironment:
             raise EnvironmentSetupError(
                 f"the MCP server has no tool {', '.join(missing)}; it offers {', '.join(sorted(names)) or 'none'}"
             )
+        if len(names) < len(offered):
+            raise EnvironmentSetupError(f"the MCP server offers two tools of one name: {_repeated(offered)}")
         return [tool for tool in offered if not self._settings.tools or tool.name in self._settings.tools]
 
 
@@ -163,14 +163,14 @@ class McpEpisode:
         *,
         task: Task,
         opening: tuple[Message, ...],
-        tools: Mapping[str, McpTool],
+        arguments: Mapping[str, ArgumentSchema],
         limits: ToolLimits,
         connections: McpConnections,
         connection: McpConnection,
     ) -> None:
         self._task_id = task.task_id
         self._opening = opening
-        self._tools = tools
+        self._arguments = arguments
         self._limits = limits
         self._connections = connections
         self._connection = connection
@@ -180,7 +180,7 @@ class McpEpisode:
     @property
     def tools(self) -> Mapping[str, str]:
         """Name to JSON schema."""
-        return {name: tool.text() for name, tool in self._tools.items()}
+        return {name: schema.text for name, schema in self._arguments.items()}
 
     async def begin(self) -> StepResult:
         """The task's messages."""
@@ -233,7 +233,7 @@ class McpEpisode:
         if place >= limits.calls:
             return "limit", f"error: no calls left, {limits.calls} are allowed"
         try:
-            arguments = self._arguments(request)
+            arguments = self._read(request)
         except ValueError as error:
             return "invalid_call", f"error: {error}"
         try:
@@ -244,40 +244,17 @@ class McpEpisode:
         except TimeoutError:
             return "timeout", f"error: no answer within {limits.call_timeout_s:g} seconds"
 
-    def _arguments(self, request: ToolRequest) -> Mapping[str, Json]:
-        tool = self._tools.get(request.tool)
-        if tool is None:
-            known = ", ".join(self._tools) or "none"
+    def _read(self, request: ToolRequest) -> Mapping[str, Json]:
+        schema = self._arguments.get(request.tool)
+        if schema is None:
+            known = ", ".join(self._arguments) or "none"
             raise ValueError(f"unknown tool {request.tool[:40]!r}; available: {known}")
         if len(request.arguments) > self._limits.argument_characters:
             allowed = self._limits.argument_characters
             raise ValueError(f"{len(request.arguments)} characters of arguments, {allowed} are allowed")
-        return _read(tool, request.arguments)
+        return schema.read(request.arguments)
 
 
-def _read(tool: McpTool, text: str) -> Mapping[str, Json]:
-    """Arguments that fit the tool's schema.
-
-    Raises:
-        ValueError: with a sentence that the policy reads.
-    """
-    try:
-        arguments: object = json.loads(text, parse_constant=_refuse_constant)
-        text.encode()
-        json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):
-        raise ValueError("the arguments are not valid JSON") from None
-    if not isinstance(arguments, dict):
-        raise ValueError("the arguments must be a JSON object")
-    try:
-        validate(cast("dict[str, Json]", arguments), dict(tool.parameters), cls=Draft202012Validator)
-    except ValidationError as error:
-        place = ".".join(str(part) for part in error.absolute_path)
-        raise ValueError(f"{f'argument {place}: ' if place else ''}{error.message[:200]}") from None
-    except RecursionError:
-        raise ValueError("the arguments lie too deep to be read") from None
-    return cast("Mapping[str, Json]", arguments)
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
+def _repeated(offered: Sequence[McpTool]) -> str:
+    names = [tool.name for tool in offered]
+    return ", ".join(sorted({name for name in names if names.count(name) > 1}))

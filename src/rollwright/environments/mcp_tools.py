@@ -7,10 +7,14 @@ so that a connection may be shared by episodes of several event loops, and a ser
 """
 
 import asyncio
+import os
+import shutil
+import sys
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from rollwright.environments.errors import EnvironmentSetupError, ToolError
@@ -25,6 +29,7 @@ __all__ = ["McpConnections", "McpConnection", "McpServer", "McpTool"]
 _OPEN_S = 30.0
 """How long a server may take to start and to say which tools it has."""
 _CLOSE_S = 10.0
+_KEEPER = Path(__file__).with_name("mcp_keeper.py")
 T = TypeVar("T")
 
 
@@ -33,7 +38,7 @@ class McpServer:
     """How a server is reached: a command that is started, or the address of one that listens."""
 
     command: tuple[str, ...] = ()
-    """Speaks over its standard streams (stdio)."""
+    """Speaks over its standard streams (stdio). On Linux all that it starts ends with it, and with this process."""
     url: str = ""
     """Of streamable HTTP, such as `http://127.0.0.1:8000/mcp`."""
 
@@ -205,7 +210,8 @@ class McpConnections:
 
         server = self._server
         if server.command:
-            parameters = StdioServerParameters(command=server.command[0], args=list(server.command[1:]))
+            command = _kept(server.command)
+            parameters = StdioServerParameters(command=command[0], args=list(command[1:]))
             client = Client(stdio_client(parameters))
         else:
             client = Client(server.url)
@@ -214,6 +220,15 @@ class McpConnections:
             tools = await _tools_of(client)
             timeout.reschedule(None)
             yield McpConnection(client, tools)
+
+
+def _kept(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command under a keeper, so that it outlives neither its connection nor this process; on Linux alone."""
+    if sys.platform != "linux":
+        return command
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(f"no program {command[0]!r} that can be run; install it, or give its path")
+    return (sys.executable, "-I", "-S", str(_KEEPER), str(os.getpid()), *command)
 
 
 async def _tools_of(client: "Client") -> tuple[McpTool, ...]:
@@ -254,4 +269,6 @@ def _cause(error: BaseException) -> str:
     """What happened, where the library wraps it into groups."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    if isinstance(error, TimeoutError):
+        return f"it did not start and list its tools within {_OPEN_S:g} s"
     return f"{type(error).__name__}: {error}"

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Protocol, cast
 
 from rollwright.environments.call_rules import ACTOR
+from rollwright.environments.demonstration import DemonstratedTurn, DemonstrateFn, demonstrated
 from rollwright.environments.errors import EnvironmentSetupError
 from rollwright.environments.text_games import FINAL_STATE
 from rollwright.environments.tools import clean_text, cut_text
@@ -87,7 +88,15 @@ class _Seen:
 class ResetStepEnvironment:
     """An environment of such games."""
 
-    def __init__(self, make: MakeGameFn, *, name: str, revision: str, rules: ResetStepRules | None = None) -> None:
+    def __init__(
+        self,
+        make: MakeGameFn,
+        *,
+        name: str,
+        revision: str,
+        rules: ResetStepRules | None = None,
+        demonstrate: DemonstrateFn | None = None,
+    ) -> None:
         """Store the parts.
 
         Args:
@@ -95,8 +104,10 @@ class ResetStepEnvironment:
             name: in the tables.
             revision: of the package and its data; nothing here can know it.
             rules: of the episodes.
+            demonstrate: for a warm start, if there is anything to show.
         """
         self._make = make
+        self._demonstrate = demonstrate
         self._name = name
         self._rules = rules or ResetStepRules()
         r = self._rules
@@ -117,6 +128,20 @@ class ResetStepEnvironment:
     def actors(self) -> Mapping[str, str]:
         """One actor, played by the policy."""
         return MappingProxyType({ACTOR: "policy"})
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """How many actions an episode takes, and how much of an observation is shown."""
+        rules = self._rules
+        return MappingProxyType({"turns": rules.turns, "observation_characters": rules.observation_characters})
+
+    def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
+        """The turns of one demonstration.
+
+        Raises:
+            EnvironmentSetupError: where there is nothing to demonstrate with.
+        """
+        return demonstrated(self._name, self._demonstrate, task, seed)
 
     def open(
         self, task: Task, *, seed: int, snapshot: bytes | None = None

@@ -154,6 +154,11 @@ class SandboxEnvironment:
         """Name to revision, for the table of tool calls."""
         return MappingProxyType({tool.name: tool.revision for tool in self._tools.values()})
 
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """What one episode may ask of its tools."""
+        return self._limits.declared()
+
     def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         """The turns of one demonstration.
 

@@ -7,7 +7,7 @@ turns, as a search does.
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import cast
 
@@ -90,6 +90,11 @@ class TagSearchEnvironment:
     def actors(self) -> Mapping[str, str]:
         """One actor, played by the policy."""
         return MappingProxyType({ACTOR: "policy"})
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """How many searches an episode has, and how much of what is found is shown."""
+        return MappingProxyType(asdict(self._limits))
 
     def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         """The turns of one demonstration.

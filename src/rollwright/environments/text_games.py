@@ -144,6 +144,11 @@ class TextGameEnvironment:
         """None: commands are text."""
         return MappingProxyType({})
 
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """How many commands an episode takes."""
+        return MappingProxyType({"turns": self._rules.turns})
+
     def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         """The turns of one demonstration.
 

@@ -122,14 +122,7 @@ class ToolEnvironment:
     @property
     def limits(self) -> Mapping[str, float]:
         """What one episode may ask of its tools."""
-        return MappingProxyType(
-            {
-                "calls": self._limits.calls,
-                "result_characters": self._limits.result_characters,
-                "argument_characters": self._limits.argument_characters,
-                "call_timeout_s": self._limits.call_timeout_s,
-            }
-        )
+        return self._limits.declared()
 
     def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         """The turns of one demonstration.

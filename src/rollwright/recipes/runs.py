@@ -42,7 +42,7 @@ from rollwright.recipes.build.session import (
 )
 from rollwright.recipes.build.start import checkpoint_at, first_weights, model_source, weights_of
 from rollwright.recipes.build.stored import StoredBatches, stored_batches
-from rollwright.recipes.build.world import build_world
+from rollwright.recipes.build.world import build_world, refuse_undemonstrated
 from rollwright.recipes.config.learning import SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
@@ -132,6 +132,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
         world = build_world(resolved.recipe)
         stack.callback(world.close)
         if source is None:
+            refuse_undemonstrated(resolved.recipe, world)
             tokenizer = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rollwright-tokenizer-")))
             build_tokenizer(model_source(resolved.recipe, world), tokenizer)
         else:

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -120,6 +120,7 @@ def score_run(order: ScoreOrder) -> ScoreResult:
         EvidenceError: when the folder is no run, or is being written.
     """
     started = time.monotonic()
+    order = replace(order, reason=_storable(order.reason))
     with ExitStack() as stack:
         # Held from the start: a run that is being written is refused before hours of grading.
         folder = None if order.out is not None else stack.enter_context(RunFolder.open(order.run, "write"))
@@ -179,6 +180,11 @@ class _Scorer:
                 revision_before=member.reward_rule,
                 compared_with="reward",
             )
+
+
+def _storable(reason: str) -> str:
+    """Without halves of characters, which a command line or a traceback of another encoding brings."""
+    return reason.encode(errors="replace").decode()
 
 
 def _scorer(name: str, recipe: RecipeConfig, stack: ExitStack) -> _Scorer:

@@ -65,6 +65,7 @@ def apply_setting(config: type[BaseModel], tree: Tree, setting: Setting) -> str:
     Raises:
         RecipeError: when the path leads through a value, or to an item that is not there.
     """
+    _refuse_item_without_its_list(config, tree, setting)
     value = _value(config, setting)
     node: Node = tree
     walked: list[str] = []
@@ -81,6 +82,17 @@ def apply_setting(config: type[BaseModel], tree: Tree, setting: Setting) -> str:
             node.clear()
         node[last] = value
     return ".".join((*walked, last))
+
+
+def _refuse_item_without_its_list(config: type[BaseModel], tree: Tree, setting: Setting) -> None:
+    """An item that is named where its list should be: `warm_start.steps` for `stages.warm_start.steps`."""
+    first = setting.path[0]
+    if first in config.model_fields or len(setting.path) < 2:
+        return
+    for name, items in tree.items():
+        if isinstance(items, list) and any(isinstance(item, dict) and item.get("name") == first for item in items):
+            key = ".".join(setting.path)
+            raise RecipeError(f"unknown key {key} (--set); {first} is one of {name}: did you mean {name}.{key}?")
 
 
 def expand_kinds(config: type[BaseModel], tree: Tree) -> None:

@@ -28,7 +28,7 @@ class Shutdown:
         """Ask to stop; the second time `cancel` ends the run at once."""
         self._requests += 1
         if self._requests == 1:
-            self._tell("stopping after this step is saved; press Ctrl-C again to stop now")
+            self._tell("stopping after this step is saved; press Ctrl-C again (or send the signal again) to stop now")
         else:
             cancel()
 

@@ -132,7 +132,11 @@ class Pool:
             inside = self._idle.popleft() if self._idle else None
         if inside is None:
             inside = self._begin()
-        self.warm()
+        try:
+            self.warm()
+        except SandboxError:
+            self._forget(inside)
+            raise
         try:
             answer = await inside.connection.answer(time.monotonic() + READY_S)
         except (TimeoutError, ConnectionEndedError) as error:
@@ -153,9 +157,14 @@ class Pool:
                 raise SandboxError("the pool of sandboxes is closed")
             slot = next(number for number in range(len(self._used) + 1) if number not in self._used)
             self._used.add(slot)
-        folder = tempfile.mkdtemp(prefix="sandbox-") if self._recipe.has_folder else ""
+        folder = ""
         try:
+            if self._recipe.has_folder:
+                folder = tempfile.mkdtemp(prefix="sandbox-")
             start = self._starter.start(slot, folder)
+        except OSError as error:
+            self._free(slot, folder)
+            raise SandboxError(f"no sandbox can be started: {error}") from error
         except BaseException:
             self._free(slot, folder)
             raise

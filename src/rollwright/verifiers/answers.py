@@ -11,7 +11,7 @@ __all__ = ["AnswerRule", "GradedText", "Reading", "Reasoning", "after_reasoning"
 
 Reasoning = Literal["none", "opened_by_prompt", "opened_in_output"]
 """Whether a turn begins with reasoning, and who writes its opening tag."""
-_REVISION = "2"
+_REVISION = "3"
 """Of how an answer is read out of a text."""
 _PHRASE = re.compile(r"^\W*####|\banswer(?:\s+is\b)?\W{0,3}[:=]|\banswer\s+is\b", re.IGNORECASE)
 """Behind it an answer stands, where nobody asked for a form."""
@@ -21,6 +21,15 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 """Before such a phrase: what stands behind it is said to be no answer."""
+_DOUBTED = re.compile(
+    r"(?:\b(?:not|never|cannot|nobody|no one)|n't)\s+(?:\w+\s+){0,2}?"
+    r"(?:believe|think|say|know|claim|agree|be|sure|certain|convinced|true|correct)\b(?:\s+(?:that|to\s+say|whether|if))*"
+    r"\s+(?:the|my|our)?\s*(?:(?:final|right|correct)\s+)?$"
+    r"|\b(?:whether|unlikely|false|wrong|incorrect|untrue)\s+(?:(?:that|to\s+\w+)\s+){0,2}"
+    r"(?:the|my|our)\s+(?:(?:final|right|correct)\s+)?$",
+    re.IGNORECASE,
+)
+"""Likewise, where the sentence around the phrase takes back what it says: "I do not think that the answer is"."""
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _CLOSING = re.compile(r"(?<=[.$])\s*I hope (?:it|this) is correct\W*$", re.IGNORECASE)
 _FILLER = re.compile(r"(?:(?:so|thus|then|hence|the|my|our|final|correct)\W*)+", re.IGNORECASE)
@@ -167,7 +176,8 @@ def _free(text: str, *, was_cut: bool) -> tuple[str, ...]:
 
 
 def _is_denied(line: str, place: int) -> bool:
-    return _DENIED.search(line[max(0, place - _NEAR) : place]) is not None
+    before = line[max(0, place - _NEAR) : place]
+    return _DENIED.search(before) is not None or _DOUBTED.search(before) is not None
 
 
 def _without_half_emphasis(text: str) -> str:

@@ -17,14 +17,16 @@ _MAX_CHARACTERS = 2000
 _LISTED = re.compile(r"^[ \t]*\(?([A-J])[).:][ \t]+(\S.*)$", re.MULTILINE)
 _INLINE = re.compile(r"(?<!\w)\(([A-J])\)\s*(.*?)(?=\s*(?:\([A-J]\)|$))", re.MULTILINE)
 _LED = re.compile(r"(?:option|choice)?\s*[(\[]?([A-Ja-j])[)\]]?(?:\s*[.:)]\s*|\s+-\s+|\s*$)(.*)", re.DOTALL)
-_REVISION = 1
+_REVISION = 2
 
 
 def choice_verifier(rule: AnswerRule, *, name: str = "choice") -> FunctionVerifier:
     """1 where the answer names the gold option and no other, else 0.
 
     The options are those of `info.options` (a list, or a map from letter to text), else those that the question lists;
-    without any, letters alone are compared. The gold answer is a letter or an option's text.
+    without any, letters alone are compared. The gold answer is a letter or an option's text. Where the options are
+    letters themselves, an answer of one letter is a letter, and a gold answer that is the letter of one option and the
+    text of another is none.
 
     Args:
         rule: where the answer stands.
@@ -34,9 +36,12 @@ def choice_verifier(rule: AnswerRule, *, name: str = "choice") -> FunctionVerifi
     def grade(submission: Submission) -> Grade:
         payload = gold_payload(submission)
         options = options_of(payload)
-        gold = _named(payload.answer, options)
+        gold = _gold_letter(payload.answer, options)
         if gold is None:
-            raise GoldError(f"{payload.answer[:80]!r} is none of the options {', '.join(options) or _LETTERS}")
+            raise GoldError(
+                f"{payload.answer[:80]!r} names none of the options {', '.join(options) or _LETTERS}, or two of them; "
+                "a letter with its text, such as 'B) a dog', is never read as another option"
+            )
         reading = read_answer(submission, rule)
         if not reading.answer:
             return no_answer(reading.num_answers)
@@ -67,9 +72,24 @@ def _named(text: str, options: Mapping[str, str]) -> str | None:
     bare = _bare(text)
     if not bare or len(text) > _MAX_CHARACTERS:
         return None
-    by_text = [letter for letter, option in options.items() if _bare(option) == bare]
-    if by_text:
-        return by_text[0] if len(by_text) == 1 else None
+    if (letter := _led(bare, options)) is not None:
+        return letter
+    by_text = _by_text(bare, options)
+    return by_text[0] if len(by_text) == 1 else None
+
+
+def _gold_letter(text: str, options: Mapping[str, str]) -> str | None:
+    """The same of a gold answer, which must not be the text of another option as well."""
+    letter = _named(text, options)
+    return None if any(other != letter for other in _by_text(_bare(text), options)) else letter
+
+
+def _by_text(bare: str, options: Mapping[str, str]) -> Sequence[str]:
+    return [letter for letter, option in options.items() if _bare(option) == bare]
+
+
+def _led(bare: str, options: Mapping[str, str]) -> str | None:
+    """The letter that a text begins with, where nothing but the text of that option follows."""
     match = _LED.fullmatch(bare)
     if match is None:
         return None

@@ -89,7 +89,7 @@ class GymVerifier:
                 return Grade(value=float(reply.value), evidence=evidence)
             case "given":
                 return Grade(value=0.0, finding=UNPARSABLE, evidence=f"{evidence}: no text that may be evaluated")
-            case "wall_limit" | "not_started":
+            case "wall_limit" | "killed" | "not_started":
                 return reply
             case _:
                 return await self._failed(request, reply, evidence)

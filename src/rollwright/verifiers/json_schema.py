@@ -32,7 +32,12 @@ _PATTERN_S = 0.25
 _PATTERNS_S = 5.0
 """Of all patterns on all texts of one answer."""
 _FENCED = regex.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", regex.DOTALL | regex.IGNORECASE)
-_REVISION = 3
+_TOKEN = regex.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\$", regex.DOTALL)
+"""What a pattern has whole: an escape, a class of characters, the end."""
+_ESCAPE = regex.compile(r"\\.", regex.DOTALL)
+_OUTSIDE = {"$": r"\Z", r"\d": "[0-9]", r"\D": "[^0-9]", r"\w": "[A-Za-z0-9_]", r"\W": "[^A-Za-z0-9_]"}
+_IN_CLASS = {r"\d": "0-9", r"\w": "A-Za-z0-9_"}
+_REVISION = 4
 
 
 class JsonTextError(ValueError):
@@ -166,12 +171,29 @@ def _schema_of(payload: Payload) -> Mapping[str, object]:
     if not isinstance(given, Mapping):
         raise GoldError(f"the schema is a {type(given).__name__}; it must be an object")
     schema = cast("Mapping[str, object]", given)
+    names = set(_names_in(schema))
+    if {"patternProperties", "unevaluatedProperties"} <= names:
+        raise GoldError(
+            "the schema has patternProperties and unevaluatedProperties, which match patterns without a bound on their "
+            "time; write additionalProperties instead"
+        )
     known = set(Draft202012Validator.VALIDATORS) | {"$schema", "$defs", "definitions", "title", "description", "$id"}
     if not known & set(schema):
         raise GoldError(
             f"none of the schema's keys {sorted(schema)[:5]} is one of JSON Schema: it would allow anything"
         )
     return schema
+
+
+def _names_in(schema: object) -> Iterator[str]:
+    """All keys of a schema, at any depth."""
+    level = [schema]
+    while level:
+        maps = [cast("Mapping[str, object]", one) for one in level if isinstance(one, Mapping)]
+        lists = [cast("Sequence[object]", one) for one in level if isinstance(one, list)]
+        for one in maps:
+            yield from one
+        level = [below for one in maps for below in one.values()] + [below for one in lists for below in one]
 
 
 def _validator(schema: Mapping[str, object]) -> Validator:
@@ -185,6 +207,7 @@ def _validator(schema: Mapping[str, object]) -> Validator:
     own = {
         "pattern": patterns.pattern,
         "patternProperties": patterns.pattern_properties,
+        "additionalProperties": patterns.additional_properties,
         **_counted(cast("Any", kind).VALIDATORS),
     }
     bounded = cast("Any", validators).extend(kind, own)
@@ -233,14 +256,45 @@ class _Patterns:
                     if self._found(pattern, key):
                         yield from validator.descend(value, below, path=key, schema_path=pattern)
 
+    def additional_properties(
+        self,
+        validator: Any,  # noqa: ANN401 - descend is no part of the protocol
+        below: object,
+        instance: object,
+        schema: Mapping[str, Any],
+    ) -> Iterator[jsonschema.ValidationError]:
+        """The check of that name."""
+        if not isinstance(instance, dict):
+            return
+        patterns: Sequence[str] = tuple(schema.get("patternProperties", {}))
+        for key, value in cast("dict[str, object]", instance).items():
+            if key in schema.get("properties", {}) or any(self._found(pattern, key) for pattern in patterns):
+                continue
+            if below is False:
+                yield jsonschema.ValidationError(f"{key[:60]!r} is none of the properties")
+            else:
+                yield from validator.descend(value, below, path=key)
+
     def _found(self, pattern: str, text: str) -> bool:
         began = perf_counter()
         try:
-            return regex.search(pattern, text, timeout=min(_PATTERN_S, self._left_s)) is not None
+            return regex.search(_as_in_schemas(pattern), text, timeout=min(_PATTERN_S, self._left_s)) is not None
         except TimeoutError as error:
             raise _CostlyError("pattern", f"{pattern!r} took too long on {text[:60]!r}") from error
         finally:
             self._left_s = max(self._left_s - (perf_counter() - began), 1e-3)
+
+
+def _as_in_schemas(pattern: str) -> str:
+    """The pattern with the meaning that JSON Schema gives it: `$` is the very end, digits and letters are ASCII."""
+    return _TOKEN.sub(_translated, pattern)
+
+
+def _translated(match: regex.Match[str]) -> str:
+    token = match[0]
+    if token.startswith("["):
+        return _ESCAPE.sub(lambda found: _IN_CLASS.get(found[0], found[0]), token)
+    return _OUTSIDE.get(token, token)
 
 
 def _refused(kind: str, why: str, *, finding: str | None = None) -> Grade:

@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar, cast
+from weakref import WeakMethod
 
 from rollwright.tasks import Json
 from rollwright.verifiers.errors import VerifierSetupError
 
 __all__ = ["LineProcess", "ProcessThreads"]
 
+_PART_BYTES = 2**16
 Parameters = ParamSpec("Parameters")
 Given = TypeVar("Given")
 
@@ -45,32 +47,47 @@ class LineProcess:
             stderr=subprocess.DEVNULL,
             env=dict(environment),
             start_new_session=True,
+            bufsize=0,
         )
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
         self._max_bytes = max_bytes
         self.beginning = self.exchange(first, start_s)
         """Its first word; None where it said none in time."""
 
     def exchange(self, line: bytes, wall_s: float) -> Mapping[str, Json] | None:
-        """The reply to a line; None where it gave none in time."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-        except (OSError, ValueError):
-            return None
-        received = bytearray()
+        """The reply to a line; None where it gave none in time, or one that is too long. After None it is of no use."""
         deadline = time.monotonic() + wall_s
+        try:
+            received = self._received(deadline) if self._is_sent(line, deadline) else None
+        except (OSError, ValueError):  # Its end is gone, or ours was closed by another thread.
+            return None
+        return None if received is None else cast("Mapping[str, Json]", json.loads(received))
+
+    def _is_sent(self, line: bytes, deadline: float) -> bool:
+        assert self._process.stdin is not None
+        left = memoryview(line)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdin, selectors.EVENT_WRITE)
+            while left:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    return False
+                left = left[os.write(self._process.stdin.fileno(), left[:_PART_BYTES]) :]
+        return True
+
+    def _received(self, deadline: float) -> bytes | None:
+        assert self._process.stdout is not None
+        received = bytearray()
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
-            while not received.endswith(b"\n") and len(received) < self._max_bytes:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
+            while not received.endswith(b"\n"):
+                if len(received) > self._max_bytes or not selector.select(max(0.0, deadline - time.monotonic())):
                     return None
-                part = os.read(self._process.stdout.fileno(), 2**16)
+                part = os.read(self._process.stdout.fileno(), _PART_BYTES)
                 if not part:
                     return None
                 received += part
-        return cast("Mapping[str, Json]", json.loads(received))
+        return bytes(received)
 
     def ended_by(self, *, grace_s: float = 1.0) -> int | None:
         """The exit status, None where it still runs."""
@@ -83,6 +100,14 @@ class LineProcess:
         """End and reap it."""
         self._process.kill()
         self._process.wait()
+        self._close_pipes()
+
+    def disown(self) -> None:
+        """Let go of it in a forked process: it serves the one that started it."""
+        self._process.returncode = 0  # Nothing is to be waited for here.
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 try:
@@ -112,6 +137,13 @@ class ProcessThreads:
         self._own = threading.local()
         self._processes: set[LineProcess] = set()
         self._is_closed = False
+        mine = WeakMethod(self._begin_anew)
+
+        def begin_anew() -> None:
+            if (begin := mine()) is not None:
+                begin()
+
+        os.register_at_fork(after_in_child=begin_anew)
 
     def submit(
         self, call: Callable[Parameters, Given], *arguments: Parameters.args, **named: Parameters.kwargs
@@ -144,6 +176,15 @@ class ProcessThreads:
         with self._lock:
             self._processes.discard(process)
         self._own.__dict__.pop("process", None)
+
+    def _begin_anew(self) -> None:
+        """In a forked process, which has neither the threads nor a right to the processes."""
+        processes, self._processes = self._processes, set()
+        self._lock = threading.Lock()
+        self._executor = None
+        self._own = threading.local()
+        for process in processes:
+            process.disown()
 
     def close(self) -> None:
         """End all processes; calls that still run find theirs dead."""

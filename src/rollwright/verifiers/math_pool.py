@@ -20,7 +20,7 @@ __all__ = ["MathLimits", "MathPool", "MathStatus"]
 
 MathStatus = Literal[
     "equal", "different", "unparsable", "bad_gold", "good_gold", "out_of_memory", "failed", "cpu_limit", "wall_limit",
-    "crashed", "not_started",
+    "crashed", "killed", "not_started",
 ]  # fmt: skip
 _WORKER = Path(__file__).with_name("math_worker.py")
 _MAX_REPLY_BYTES = 4096
@@ -73,12 +73,12 @@ class MathPool:
         status: MathStatus = "crashed"
         for _ in range(2):
             status = self._attempt(gold, answer)
-            if status not in ("crashed", "not_started"):
+            if status not in ("crashed", "killed", "not_started"):
                 break
         return status
 
     def close(self) -> None:
-        """End all processes; requests that still run end as `crashed`."""
+        """End all processes; requests that still run end as `killed` or `not_started`."""
         self._threads.close()
 
     def __enter__(self) -> "MathPool":
@@ -101,6 +101,8 @@ class MathPool:
         self._threads.drop(process)
         if status == -signal.SIGPROF:
             return "cpu_limit"
+        if status == -signal.SIGKILL:  # Its own limits end it otherwise: no doing of what it compared.
+            return "killed"
         return "wall_limit" if status is None else "crashed"
 
     def _started(self) -> LineProcess:

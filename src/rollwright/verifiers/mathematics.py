@@ -54,6 +54,7 @@ _BARE_DOLLAR = re.compile(r"(?<!\\)\$")
 _ASSIGNED = re.compile(r"^\s*[A-Za-z]?\s*=(?!=)")
 _COMPUTATION = re.compile(r"(?<=[\w)}\]!])(?<!\d[eE])\s*(?:[-+*]|\\cdot|\\times|\\div|\\[pb]?mod)")
 _EXHAUSTED: tuple[MathStatus, ...] = ("cpu_limit", "out_of_memory", "crashed")
+_NO_GRADE: tuple[MathStatus, ...] = ("wall_limit", "killed", "not_started")
 _PROBE = "7"
 """An answer that can do no harm: where it cannot be compared either, the gold answer is at fault."""
 _REVISION = 3
@@ -133,19 +134,30 @@ class MathVerifier:
             return Grade(value=float(same), evidence=evidence)
         if _units(answer) != _units(gold):
             return await self._checked(gold, number, Grade(value=0.0, evidence=f"{evidence}: other units"))
-        status = await self._compare(gold, answer)
+        status = await self._blamed(gold, await self._compare(gold, answer))
+        return _graded(status, evidence)
+
+    async def _blamed(self, gold: str, status: MathStatus) -> MathStatus:
+        """The status of a comparison, where it is not the gold answer's own fault.
+
+        Raises:
+            GoldError: where it is.
+        """
         if status == "bad_gold":
             raise GoldError(f"{gold[:80]!r} is no mathematics")
-        if status in _EXHAUSTED and await self._compare(gold, _PROBE) in _EXHAUSTED:
+        if status not in _EXHAUSTED:
+            return status
+        probed = await self._compare(gold, _PROBE)
+        if probed in _EXHAUSTED:
             raise GoldError(f"{gold[:80]!r} cannot be compared with anything ({status})")
-        return _graded(status, evidence)
+        return probed if probed in _NO_GRADE else status
 
     async def _checked(self, gold: str, number: Number | None, grade: Grade) -> Grade | MathStatus:
         """A grade that took no comparison, where the gold answer is mathematics at all."""
         if number is not None:
             return grade
         status = await self._compare(gold, None)
-        if status in ("wall_limit", "not_started"):
+        if status in _NO_GRADE:
             return status
         if status != "good_gold":
             raise GoldError(f"{gold[:80]!r} is no mathematics ({status})")

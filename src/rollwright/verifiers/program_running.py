@@ -18,7 +18,7 @@ from rollwright.verifiers.program_tests import CallTest, Language, ProgramTests,
 
 __all__ = ["PRELOADED", "PROGRAMS_REVISION", "TestOutcome", "TestStatus", "call_value", "prepare_program", "run_test"]
 
-PROGRAMS_REVISION = 1
+PROGRAMS_REVISION = 2
 PRELOADED = (
     "bisect", "collections", "functools", "heapq", "itertools", "json", "math", "operator", "random", "re", "resource",
     "runpy", "string", "types", "typing",
@@ -132,7 +132,15 @@ def _compared(value: object, test: CallTest, tests: ProgramTests) -> TestOutcome
             is_right = bool(value)
         case "false":
             is_right = not value
-    return TestOutcome(status="passed" if is_right else "wrong", detail="" if is_right else repr(value)[:200])
+    return TestOutcome(status="passed" if is_right else "wrong", detail="" if is_right else _told(value))
+
+
+def _told(value: object) -> str:
+    """The beginning of a value, for people; Python writes no integer of more than some thousand digits."""
+    try:
+        return repr(value)[:200]
+    except ValueError as error:
+        return f"a {type(value).__name__} that cannot be written: {error}"[:200]
 
 
 async def _run_stream(sandbox: Sandbox, tests: ProgramTests, test: StreamTest, place: int) -> TestOutcome:
@@ -142,8 +150,11 @@ async def _run_stream(sandbox: Sandbox, tests: ProgramTests, test: StreamTest, p
     result = await run(stdin)
     if result.status != "ok":
         return TestOutcome(status=_ended(result), detail=result.stderr[-300:])
-    written = await sandbox.read(output, max_bytes=4 * len(test.expected) + 65_536)
-    text = (written or b"").decode(errors="replace")
+    most = 4 * len(test.expected) + 65_536
+    written = await sandbox.read(output, max_bytes=most + 1) or b""
+    text = written.decode(errors="replace")
+    if len(written) > most:  # What stands behind was not read, and counts as much as what stands before.
+        return TestOutcome(status="wrong", detail=f"more than {most} bytes, beginning with {text[:100]!r}")
     if same_output(text, test.expected):
         return TestOutcome(status="passed")
     return TestOutcome(status="wrong", detail=text[:200])

@@ -20,6 +20,8 @@ __all__ = ["CallTest", "Language", "ProgramTests", "StreamTest", "read_program_t
 
 Language = Literal["python", "sh", "cpp"]
 _MAX_TESTS = 2000
+_ALLOW_INCOMPLETE = 0x4000
+"""`PyCF_ALLOW_INCOMPLETE_INPUT` of CPython, which ast does not name: an end that is missing is told apart."""
 _EXPECTED = ("expected", "output", "expected_output", "result", "stdout", "returns", "return")
 _CALLED = ("function", "fn_name", "entry_point", "call")
 _CALLED_IN_TEXT = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\(")
@@ -82,7 +84,7 @@ def read_program_tests(payload: Payload) -> ProgramTests:
     for place, test in enumerate(listed):
         try:
             found, named = _read(test, entry_point)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError) as error:
             raise GoldError(f"test {place} cannot be read: {error}") from error
         tests += found
         entry_point = entry_point or named
@@ -97,15 +99,36 @@ def read_program_tests(payload: Payload) -> ProgramTests:
     language = payload.text("language", "python")
     if language not in get_args(Language) or (calls and language != "python"):
         raise GoldError(f"language {language!r}: calls are of python, streams of {', '.join(get_args(Language))}")
+    if language == "python":
+        _refuse_broken(payload.text("prelude"))
     return ProgramTests(
         tests=calls or streams,
         entry_point=entry_point,
         language=cast("Language", language),
-        wall_s=min(max(payload.number("wall_s", 5.0), 0.05), 120.0),
-        memory_bytes=int(min(max(payload.number("memory_bytes", 256 * 2**20), 2**26), 2**34)),
+        wall_s=min(max(_above_0(payload, "wall_s", 5.0), 0.05), 120.0),
+        memory_bytes=int(min(max(_above_0(payload, "memory_bytes", 256 * 2**20), 2**26), 2**34)),
         sequences="alike" if payload.text("sequences") == "alike" else "strict",
         prelude=payload.text("prelude"),
     )
+
+
+def _above_0(payload: Payload, name: str, default: float) -> float:
+    try:
+        limit = payload.number(name, default)
+    except OverflowError as error:
+        raise GoldError(f"info.{name} is beyond all floats") from error
+    if not limit > 0:
+        raise GoldError(f"info.{name} is {limit:g}, which no program could meet; it must be above 0")
+    return limit
+
+
+def _refuse_broken(prelude: str) -> None:
+    """Refuse code before a solution that none could complete."""
+    try:
+        compile(prelude, "the prelude", "exec", flags=ast.PyCF_ONLY_AST | _ALLOW_INCOMPLETE)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if not (isinstance(error, SyntaxError) and error.msg == "incomplete input"):
+            raise GoldError(f"info.prelude is no Python: {error}") from error
 
 
 def _listed(given: Json) -> Sequence[Json]:

@@ -81,7 +81,7 @@ def _read(reply: ScorerReply) -> tuple[float | GradingError, tuple[NamedValue, .
             return float(cast("float", given["reward"])), components
         case "cpu_limit" | "wall_limit":
             return "timeout", ()
-        case "not_started" | "crashed":
+        case "not_started" | "killed" | "crashed":
             return "infrastructure", ()
         case _:
             return "grader_error", ()

@@ -21,7 +21,9 @@ from rollwright.verifiers.killable import LineProcess, ProcessThreads
 
 __all__ = ["ScorerLimits", "ScorerPool", "ScorerStatus", "ScorerReply"]
 
-ScorerStatus = Literal["given", "failed", "out_of_memory", "cpu_limit", "wall_limit", "crashed", "not_started"]
+ScorerStatus = Literal[
+    "given", "failed", "out_of_memory", "cpu_limit", "wall_limit", "crashed", "killed", "not_started"
+]
 _WORKER = Path(__file__).with_name("scorer_worker.py")
 _MAX_REPLY_BYTES = 2**24
 
@@ -111,12 +113,12 @@ class ScorerPool:
         reply = ScorerReply(status="crashed")
         for _ in range(2):
             reply = self._attempt(request, cpu_s)
-            if reply.status != "crashed":
+            if reply.status not in ("crashed", "killed"):
                 break
         return reply
 
     def close(self) -> None:
-        """End all processes; requests that still run end as `crashed`."""
+        """End all processes; requests that still run end as `killed` or `not_started`."""
         self._threads.close()
 
     def __enter__(self) -> "ScorerPool":
@@ -144,6 +146,8 @@ class ScorerPool:
         self._threads.drop(process)
         if status == -signal.SIGPROF:
             return ScorerReply(status="cpu_limit")
+        if status == -signal.SIGKILL:  # Its own limits end it otherwise: no doing of what it scored.
+            return ScorerReply(status="killed")
         return ScorerReply(status="wall_limit" if status is None else "crashed")
 
     def _started(self) -> LineProcess:

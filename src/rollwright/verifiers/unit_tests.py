@@ -36,7 +36,7 @@ __all__ = ["UnitTestRule", "UnitTestVerifier"]
 _MAX_CODE_CHARACTERS = 500_000
 _ATTEMPTS = 2
 """Of a suite whose sandbox failed."""
-_REVISION = 1
+_REVISION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from rollwright.algorithms.composition import loss_terms
 from rollwright.algorithms.presets import rloo
 from rollwright.batches import BatchRules, cut, plan_step, plan_updates
 from rollwright.engines import ScriptedEngine, replies_in_order
-from rollwright.environments import DemonstratedTurn
+from rollwright.environments import DemonstratedTurn, LimitedEnvironment
 from rollwright.learner.causal_learner import streams_of
 from rollwright.learner.logprobs import TokenScores
 from rollwright.recipes.worlds import WORLDS, World, load_world, null_agent
@@ -92,6 +92,12 @@ def test_a_world_keeps_the_contract(named, monkeypatch):
     outcomes = asyncio.run(checks())
     assert [f"{o.name}: {o.sentence}" for o in outcomes if o.status != "passed"] == []
     assert outcomes[-1].name == _UNTIL.get(name, "limits")
+
+
+def test_a_world_declares_the_limits_of_its_own(named):
+    _, world = named
+    assert isinstance(world.environment, LimitedEnvironment)
+    assert world.environment.limits
 
 
 def test_through_the_driver_the_reference_is_paid_and_silence_is_not(named, renderer):

@@ -88,6 +88,8 @@ HERE = {
 APART = {
     "agent_loops": ("episodes", ("planning the turns of the reference",)),
     "call_blocks_a_little": ("together", ("the event loop stood still",)),
+    "ignores_a_signal": ("leaving", ("what the whole process does on SIGINT",)),
+    "sets_a_variable": ("leaving", ("LAMPS_TASK", "environment variables of the whole process")),
     "call_ends_the_process": ("episodes", ("call 1 (press)", "ended the whole process (exit code 0)")),
     "close_ends_the_process": ("identity", ("closing", "ended the whole process (exit code 0)")),
     "close_keeps_its_server": ("closing", ("processes live on",)),

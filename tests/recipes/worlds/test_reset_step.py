@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rollwright.cli.main import run_command
-from rollwright.environments import EnvironmentSetupError
+from rollwright.environments import DemonstratingEnvironment, EnvironmentSetupError
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.resolve import resolve
 from rollwright.recipes.worlds import load_world
@@ -56,6 +56,17 @@ def test_a_game_of_alfworlds_form_resets_steps_and_replays_from_its_seed(tmp_pat
 @pytest.mark.row("S429")
 def test_a_game_of_webshops_form_resets_steps_and_replays_from_its_seed(tmp_path):
     assert_plays("webshop", tmp_path)
+
+
+def washes(task, seed):
+    return commanded(*WAYS["alfworld"])
+
+
+def test_a_reference_that_was_brought_is_what_a_warm_start_shows(tmp_path):
+    world = world_of("alfworld", tmp_path, reference=f"{HERE}:washes")
+    task = tasks_of(world, 4)[0]
+    assert isinstance(world.environment, DemonstratingEnvironment)
+    assert [turn.text for turn in world.environment.demonstrate(task, 0)] == list(WAYS["alfworld"])
 
 
 def test_an_invalid_action_costs_what_the_recipe_says(tmp_path):

@@ -153,6 +153,14 @@ class AdaptedEnvironment:
         """One actor, played by the policy."""
         return MappingProxyType({ACTOR: "policy"})
 
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """How much the game may say at once, and how long it may take."""
+        limits = self._limits
+        return MappingProxyType(
+            {"message_characters": limits.message_characters, "call_timeout_s": limits.call_timeout_s}
+        )
+
     def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         """The turns of one demonstration.
 

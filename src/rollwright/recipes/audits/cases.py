@@ -34,6 +34,8 @@ class LabeledCase:
     """What it is a case of; empty where the line does not say."""
     note: str
     is_right: bool
+    has_answer: bool
+    """Whether its task has a gold answer; tests or a schema may decide instead."""
     submission: Submission
 
 
@@ -93,6 +95,7 @@ def _case(path: Path, number: int, line: str) -> LabeledCase:
         kind=_text(fields.get("kind")),
         note=_text(fields.get("note")),
         is_right=bool(label),
+        has_answer=bool(_answer(task.get("answer")).strip()),
         submission=Submission(
             trajectory_id=f"case-{number}",
             task=made,

@@ -5,12 +5,13 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rollwright.recipes.audits.cases import LabeledCase, read_cases
 from rollwright.recipes.audits.judging import Judgement, judge_all
 from rollwright.recipes.audits.naming import open_verifier
+from rollwright.recipes.build.named_verifiers import DECIDED_BY_ANSWER
 from rollwright.recipes.errors import RecipeError
 from rollwright.statistics.confusion import Confusion, Judged, confusion_of
 
@@ -63,6 +64,8 @@ def audit_cases(order: CasesOrder) -> CaseAudit:
     with ExitStack() as stack:
         verifier = open_verifier(order.verifier, stack)
         said = asyncio.run(judge_all(verifier, [case.submission for case in cases], success_at=order.success_at))
+        if order.verifier in DECIDED_BY_ANSWER:
+            said = [one if case.has_answer else _without_answer(one) for case, one in zip(cases, said, strict=True)]
         revision = verifier.revision
     found = [Mistake(case=case, said=one) for case, one in zip(cases, said, strict=True)]
     return CaseAudit(
@@ -77,6 +80,16 @@ def audit_cases(order: CasesOrder) -> CaseAudit:
         false_rejects=tuple(f for f in found if f.said.judged is Judged.REJECTED and f.case.is_right),
         errors=tuple(f for f in found if f.said.judged is Judged.ERROR),
         seconds=time.monotonic() - started,
+    )
+
+
+def _without_answer(said: Judgement) -> Judgement:
+    return replace(
+        said,
+        outcome="grader_error",
+        judged=Judged.ERROR,
+        finding=None,
+        evidence="the case has no gold answer, and this verifier decides by nothing else",
     )
 
 

@@ -15,6 +15,7 @@ from rollwright.statistics import Interval, cohen_kappa, wilson_interval
 from rollwright.statistics.confusion import Judged
 from rollwright.statistics.verifier_audit import (
     MetamorphicGap,
+    VerifierAudit,
     VerifierErrors,
     exact_upper_bound,
     metamorphic_gap,
@@ -49,6 +50,12 @@ class Labeled:
     num: int
     overall: VerifierErrors
     by_source: Mapping[str, VerifierErrors]
+    counts: Mapping[str, VerifierAudit]
+    """By source: what was accepted and rejected, how much of it is labeled, and how much of that is mistaken."""
+    false_accepts: tuple[str, ...]
+    """Accepted by the run, and labeled wrong."""
+    false_rejects: tuple[str, ...]
+    """Rejected by the run, and labeled right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +118,17 @@ class RunAudit:
     """What was found; None where it was not asked for."""
 
     run: str
+    success_at: float
+    """The reward from which a trajectory counts as accepted."""
+    num_unjudged: int
+    """Trajectories of training and evaluation without a reward: in none of the other numbers."""
     num_accepted: int
     num_rejected: int
     by_source: Mapping[str, tuple[int, int]]
     """Accepted and rejected of each."""
     sheet: str | None
     num_sampled: int
+    num_sampled_accepted: int
     labeled: Labeled | None
     disagreement: Disagreement | None
     flakiness: Flakiness | None
@@ -145,11 +157,14 @@ def audit_run(order: RunOrder) -> RunAudit:
         probed = _probed(run, submissions) if order.is_probed else None
         return RunAudit(
             run=str(order.run),
+            success_at=run.threshold,
+            num_unjudged=run.num_unjudged,
             num_accepted=sum(row.is_accepted for row in run.rows),
             num_rejected=sum(not row.is_accepted for row in run.rows),
             by_source=_by_source(run.rows),
             sheet=None if order.sheet is None else str(order.sheet),
             num_sampled=len(rows),
+            num_sampled_accepted=sum(row.is_accepted for row in rows),
             labeled=labeled,
             disagreement=disagreement,
             flakiness=flakiness,
@@ -171,6 +186,18 @@ def _labeled(run: AuditedRun, path: Path) -> Labeled:
         num=len(labels),
         overall=stratified_errors(tuple(audits.values())),
         by_source={source: audit.errors() for source, audit in audits.items()},
+        counts=audits,
+        false_accepts=_labeled_as(run, labels, is_accepted=True),
+        false_rejects=_labeled_as(run, labels, is_accepted=False),
+    )
+
+
+def _labeled_as(run: AuditedRun, labels: Mapping[str, bool], *, is_accepted: bool) -> tuple[str, ...]:
+    """Those on which the label is not what the run said."""
+    return tuple(
+        row.trajectory_id
+        for row in run.rows
+        if row.is_accepted is is_accepted and labels.get(row.trajectory_id, is_accepted) is not is_accepted
     )
 
 

@@ -27,6 +27,7 @@ _JUDGED = """SELECT trajectory_id, task_source, reward FROM trajectories
   WHERE reward IS NOT NULL AND purpose IN ('train', 'evaluation')
     AND trajectory_id IN (SELECT trajectory_id FROM verdicts WHERE scoring = 0)
   ORDER BY trajectory_id"""
+_ALL = "SELECT count(*) FROM trajectories WHERE purpose IN ('train', 'evaluation')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,8 @@ class AuditedRun:
         )
         if not self.rows:
             raise RecipeError(f"{path} holds no trajectory that was judged; there is nothing to audit.")
+        ((num,),) = query(path, _ALL).rows
+        self.num_unjudged = cast("int", num) - len(self.rows)
         self._stack = ExitStack()
         self._composition: Composition | None = None
 

@@ -114,22 +114,21 @@ def _weights_of(config: LocalModelConfig | PackagedModelConfig) -> Path:
 
 def _texts(source: ModelSource, count: int) -> Iterator[str]:
     """What is said in demonstrations: questions, turns with their calls, results."""
-    from rollwright.recipes.build.environment import demonstrating
-
     yield from source.spoken
-    environment: DemonstratingEnvironment = demonstrating(source.environment)
     for number in range(count):
         task = source.tasks[number % len(source.tasks)]
         for message in payload_of(task).messages:
             yield message.text
-        for turn in _shown(environment, task, seed_of(source.seed, "tokenizer", number)):
+        for turn in _shown(source.environment, task, seed_of(source.seed, "tokenizer", number)):
             yield turn.text
             for call in turn.calls:
                 yield f'<tool_call>{{"name": "{call.tool}", "arguments": {call.arguments}}}</tool_call>'
 
 
-def _shown(environment: DemonstratingEnvironment, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
+def _shown(environment: Environment, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
     """The turns of a demonstration, none where there is nothing to show: a tokenizer can do with the questions."""
+    if not isinstance(environment, DemonstratingEnvironment):
+        return ()
     try:
         return environment.demonstrate(task, seed)
     except EnvironmentSetupError:

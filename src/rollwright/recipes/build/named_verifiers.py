@@ -29,7 +29,7 @@ from rollwright.recipes.keys import closest
 from rollwright.record import Verifier
 from rollwright.verifiers import AnswerRule
 
-__all__ = ["LABELED_TEXT", "VERIFIER_NAMES", "NamedVerifier", "named_verifier"]
+__all__ = ["DECIDED_BY_ANSWER", "LABELED_TEXT", "VERIFIER_NAMES", "NamedVerifier", "named_verifier"]
 
 _NamedConfig = (
     ExactVerifierConfig
@@ -67,6 +67,8 @@ VERIFIER_NAMES: Mapping[str, str] = MappingProxyType(
     {name: (config.__doc__ or "").splitlines()[0] for name, config in _CONFIGS.items()}
 )
 """The verifiers that ship: name to what each decides. A recipe has the same names as kinds of its parts."""
+DECIDED_BY_ANSWER = frozenset({"exact", "numeric", "math", "units", "set", "choice", "text_match"})
+"""Those that hold what was said against a gold answer."""
 LABELED_TEXT = AnswerRule(form="free", reasoning="opened_in_output")
 """How a completion is read that no prompt asked a form of: boxes, marked lines, or the whole text, which must agree;
 what stands between `<think>` and `</think>` never counts."""

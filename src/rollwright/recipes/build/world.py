@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from rollwright.environments import McpEnvironment
+from rollwright.environments import EnvironmentSetupError, McpEnvironment
 from rollwright.evaluation import EvaluationProtocol
-from rollwright.recipes.build.environment import build_environment
+from rollwright.recipes.build.environment import build_environment, demonstrating
 from rollwright.recipes.build.tasks import build_mixture
 from rollwright.recipes.build.verifiers import BuiltVerifiers, answer_form, build_verifiers
 from rollwright.recipes.config.recipe import RecipeConfig
-from rollwright.recipes.config.world import WorldEnvironmentConfig
+from rollwright.recipes.config.world import EnvironmentConfig, McpEnvironmentConfig, WorldEnvironmentConfig
 from rollwright.recipes.errors import RecipeError
-from rollwright.recipes.worlds.table import load_world
+from rollwright.recipes.worlds.table import ADAPTED, load_world
 from rollwright.recipes.worlds.world import World
 from rollwright.record import Environment, Message, Sampling
 from rollwright.tasks import Mixture
 
-__all__ = ["BuiltWorld", "Opening", "build_protocol", "build_world", "first_opening"]
+__all__ = ["BuiltWorld", "Opening", "build_protocol", "build_world", "first_opening", "refuse_undemonstrated"]
 
 _OPENING_S = 60.0
 """How long an environment may take to open once."""
@@ -82,6 +82,42 @@ def _refuse_other_sources(recipe: RecipeConfig, mixture: Mixture) -> None:
             f"objective.source_targets names {', '.join(sorted(named))}, but the tasks come from "
             f"{', '.join(sorted(sources))}; give each of these its share, 0 to train nothing of it, and no other."
         )
+
+
+def refuse_undemonstrated(recipe: RecipeConfig, world: BuiltWorld) -> None:
+    """Refuse a supervised stage where there is nothing to show, before a model is made or a folder written.
+
+    Raises:
+        RecipeError: naming the stage, what is missing, and both ways out.
+    """
+    stage = next((stage for stage in recipe.stages if stage.kind == "supervised"), None)
+    if stage is None:
+        return
+    task = world.mixture.strata[0].train[0]
+    try:
+        demonstrating(world.environment).demonstrate(task, recipe.run.seed)
+    except (EnvironmentSetupError, RecipeError) as error:
+        kept = ", ".join(f'{{kind="{s.kind}", name="{s.name}"}}' for s in recipe.stages if s.kind != "supervised")
+        leave_out = f" Or leave the stage out: --set 'stages=[{kept}]'." if kept else ""
+        raise RecipeError(
+            f"the supervised stage {stage.name!r} plays demonstrations, and there are none: {str(error).rstrip('.')}. "
+            f"{_how_to_demonstrate(recipe.environment)}{leave_out}"
+        ) from error
+
+
+def _how_to_demonstrate(config: EnvironmentConfig) -> str:
+    match config:
+        case WorldEnvironmentConfig() if config.name in ADAPTED:
+            return (
+                "Bring a function of (task, seed) that solves it: "
+                "--set environment.arguments.reference=package.module:function."
+            )
+        case WorldEnvironmentConfig():
+            return "Where the world is made, hand its environment `demonstrate=reference`, as the world has it."
+        case McpEnvironmentConfig():
+            return "Bring a function of (task, seed): --set environment.demonstrate=package.module:function."
+        case _:
+            return "Where the environment is made, give it demonstrate(task, seed), which returns the turns."
 
 
 def build_protocol(recipe: RecipeConfig, world: BuiltWorld, rendering_revision: str) -> EvaluationProtocol:

@@ -55,6 +55,8 @@ def load(  # noqa: PLR0913 - the arguments of a recipe, by name
             raise EnvironmentSetupError(f"task {task.task_id} has no `info.row`; it is no task of this world")
         return make(row, seed)
 
+    demonstrate = brought_demonstration(reference)
+
     def tasks(sizes: SplitSizes, seed: int) -> tuple[Stratum, ...]:
         return row_tasks(Path(rows), package, revision, sizes)
 
@@ -64,6 +66,7 @@ def load(  # noqa: PLR0913 - the arguments of a recipe, by name
             name=package,
             revision=f"{revision}:{entry}",
             rules=ResetStepRules(turns=max_turns, won_reward=won_reward, state_key=state_key),
+            demonstrate=demonstrate,
         ),
         tasks=tasks,
         parts=(
@@ -71,6 +74,6 @@ def load(  # noqa: PLR0913 - the arguments of a recipe, by name
             Part(verifier=invalid_actions_verifier(), weight=invalid, role="shaping"),
             Part(verifier=return_verifier(), weight=0.0, role="shaping"),
         ),
-        reference=brought_demonstration(reference),
+        reference=demonstrate,
         success_threshold=success + min(0.0, invalid) * max_turns,
     )

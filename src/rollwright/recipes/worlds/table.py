@@ -1,6 +1,8 @@
 """The worlds that ship: a name, what it is, and the callable that makes it."""
 
+import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from rollwright.recipes.build.named import check_arguments, load_named, make_named
@@ -8,7 +10,7 @@ from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.keys import closest
 from rollwright.recipes.worlds.world import World
 
-__all__ = ["ADAPTED", "WORLDS", "describe_world", "load_world", "world_path"]
+__all__ = ["ADAPTED", "WORLDS", "WorldArguments", "arguments_of_world", "describe_world", "load_world", "world_path"]
 
 _HERE = "rollwright.recipes.worlds"
 WORLDS: Mapping[str, str] = MappingProxyType(
@@ -50,7 +52,26 @@ ADAPTED: Mapping[str, str] = MappingProxyType(
 
 def describe_world(name: str) -> str:
     """What a world is, in a line: how the docstring of its callable begins."""
-    return (load_named(WORLDS.get(name, name)).__doc__ or "").strip().partition("\n")[0]
+    return (load_named(world_path(name)).__doc__ or "").strip().partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldArguments:
+    """What a world takes by `environment.arguments`."""
+
+    needed: tuple[str, ...]
+    optional: Mapping[str, object]
+    """With what stands where nothing is given."""
+
+
+def arguments_of_world(name: str) -> WorldArguments:
+    """The arguments of a world that ships or of an adapter, in the order in which it declares them."""
+    made_by = load_named(world_path(name))
+    parameters = inspect.signature(made_by).parameters.values() if callable(made_by) else ()
+    return WorldArguments(
+        needed=tuple(p.name for p in parameters if p.default is p.empty),
+        optional=MappingProxyType({p.name: p.default for p in parameters if p.default is not p.empty}),
+    )
 
 
 def world_path(name: str) -> str:

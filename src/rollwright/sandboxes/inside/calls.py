@@ -15,6 +15,8 @@ __all__ = ["Calls"]
 
 REAP_S = 0.2
 MARK_BYTES = 8
+REPORT_BYTES = 4_096
+"""Read at once of what a process reports, and no more: one that goes on writing must not be read for ever."""
 AWAKE_S = 0.002
 CHUNKS = 16
 CHANNEL = 3
@@ -44,19 +46,22 @@ class Session(Call):
         self.commands = commands
         self.ended: tuple[bytes, int] | None = None
         self._mark = b""
-        self._late = b""
+        self._late: set[bytes] = set()
+        """Of commands that were waited for no longer; each may still be answered, and one by one before the last."""
 
     def command(self, kind: bytes, code: bytes = b"") -> bytes:
         """A command whose end only who reads it can report."""
-        _drained(self.report)
-        self._late = self._mark if self.ended is None else b""
+        _empty(self.report)
+        if self._mark and self.ended is None:
+            self._late.add(self._mark)
         self.ended, self._mark = None, os.urandom(MARK_BYTES)
         return COMMAND.pack(kind, self._mark, len(code)) + code
 
     def take_report(self) -> str | None:
         """Keep how the command ended; "failed" where code of the session wrote into its report."""
-        data = _drained(self.report)
-        if self._late and data.startswith(self._late):  # Of the command before, which was waited for no longer.
+        data = os.read(self.report, REPORT_BYTES)
+        while data[:MARK_BYTES] in self._late:
+            self._late.discard(data[:MARK_BYTES])
             data = data[DONE.size :]
         if not data:
             return None
@@ -252,8 +257,10 @@ def _outcome(call: Call, end: str) -> Outcome:
     exit_code = os.waitstatus_to_exitcode(os.waitpid(call.pid, 0)[1])
     if exit_code == -SIGXCPU:
         return Outcome("cpu_limit", None)
-    if exit_code == 1 and _drained(call.report).startswith(OUT_OF_MEMORY):
-        return Outcome("memory_limit", exit_code)
+    if exit_code == 1:
+        with suppress(BlockingIOError):
+            if os.read(call.report, REPORT_BYTES).startswith(OUT_OF_MEMORY):
+                return Outcome("memory_limit", exit_code)
     return Outcome("ok" if exit_code == 0 else "failed", exit_code)
 
 
@@ -272,12 +279,11 @@ def _is_over(session: Session) -> bool:
         return True
 
 
-def _drained(report: int) -> bytes:
-    data = b""
+def _empty(report: int) -> None:
+    """Drop what stands in a pipe; who could write into it is ended or stopped."""
     with suppress(BlockingIOError):
-        while piece := os.read(report, 4_096):
-            data = data or piece
-    return data
+        while os.read(report, 65_536):
+            pass
 
 
 def _drain_rest(call: Call, kept: tuple[Kept, Kept]) -> None:

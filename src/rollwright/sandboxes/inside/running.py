@@ -119,13 +119,13 @@ def _commands(commands: int) -> Iterator[tuple[bytes, bytes, str]]:
 
 
 def _read_exactly(descriptor: int, size: int) -> bytes:
-    data = b""
+    data = bytearray()
     while len(data) < size:
         piece = os.read(descriptor, min(size - len(data), 2**20))
         if not piece:
             return b""
         data += piece
-    return data
+    return bytes(data)
 
 
 def _fresh_main() -> types.ModuleType:
@@ -191,7 +191,7 @@ def _exit_code(error: SystemExit) -> int:
         case int():
             return error.code & 0xFF
         case _:
-            _write_error(f"{error.code}\n")
+            _run(lambda: _write_error(f"{error.code}\n"))
             return 1
 
 

@@ -11,6 +11,7 @@ from rollwright.environments import DemonstratedTurn
 from rollwright.recipes.worlds.checking.footprint import descendants
 from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, CheckOrder
 from rollwright.recipes.worlds.checking.playing import Script, Transcript, turns_of
+from rollwright.recipes.worlds.checking.process_state import ProcessState, process_state
 from rollwright.recipes.worlds.checking.schemas import ToolFace, plausible
 from rollwright.recipes.worlds.checking.stage import Stage
 from rollwright.recipes.worlds.world import World, null_agent
@@ -44,6 +45,8 @@ class Bench:
     """The working folder, before anything of the world ran."""
     others: frozenset[int] = field(default_factory=lambda: descendants(os.getpid()))
     """Processes that were there before anything of the world ran."""
+    state: ProcessState = field(default_factory=process_state)
+    """Of the process, once the world was built."""
     world: World | None = None
     composition: Composition | None = None
     tasks: tuple[Task, ...] = ()

@@ -8,6 +8,7 @@ from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.worlds.checking.bench import Bench
 from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, shown
 from rollwright.recipes.worlds.checking.playing import SEED, turns_of
+from rollwright.recipes.worlds.checking.process_state import process_state
 from rollwright.recipes.worlds.checking.schemas import ToolFace, read_tool
 from rollwright.recipes.worlds.checking.stage import SLOW_S, describe
 from rollwright.recipes.worlds.world import World
@@ -35,6 +36,7 @@ async def builds(bench: Bench) -> str:
     bench.stage.at("building the world", SLOW_S)
     try:
         world = bench.world = bench.make()
+        bench.state = process_state()
     except RecipeError as error:
         raise CheckFailedError(str(error)) from error  # A sentence already, and whole.
     try:

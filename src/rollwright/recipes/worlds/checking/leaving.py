@@ -10,6 +10,7 @@ from rollwright.recipes.worlds.checking.bench import Bench
 from rollwright.recipes.worlds.checking.footprint import Footprint, descendants, footprint
 from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, CheckHungError, EnvironmentFaultError, shown
 from rollwright.recipes.worlds.checking.playing import SEED, Pace, Script, play
+from rollwright.recipes.worlds.checking.process_state import process_state
 from rollwright.recipes.worlds.checking.stage import SLOW_S, Stage, describe
 from rollwright.record import Task
 
@@ -51,8 +52,10 @@ async def leaves_well(bench: Bench) -> str:
 
 
 async def _refuse_process_changes(bench: Bench, where: str) -> None:
-    """Two episodes that are left at once leave the process as it was: its folder, and the chance of others."""
+    """Two episodes that are left at once leave the process as it was: its folder, variables, signals, and chance."""
     folder, chance = bench.folder, random.getstate()
+    built, now = bench.state, process_state()
+    built.put_back()  # What was imported on the way may have set something once; an episode that sets it does so again.
     drawn: list[float] = []
     try:
         for seed in (1, 2):
@@ -63,13 +66,25 @@ async def _refuse_process_changes(bench: Bench, where: str) -> None:
                 await bench.stage.ask(f"begin of {where}", episode.begin)
             drawn.append(random.random())
         moved_to = os.getcwd()
+        set_now, handled = built.changed_variables(), built.changed_signals()
     finally:
         random.setstate(chance)
         os.chdir(folder)
+        now.put_back()
     if moved_to != folder:
         raise CheckFailedError(
             f"{where}: an episode changed the working folder of the whole process from {shown(folder)} to "
             f"{shown(moved_to)}, where every other episode finds itself too; name files by whole paths"
+        )
+    if set_now:
+        raise CheckFailedError(
+            f"{where}: an episode changed {', '.join(set_now[:5])} in the environment variables of the whole "
+            "process, where every other episode reads them too; give them to the processes that it starts"
+        )
+    if handled:
+        raise CheckFailedError(
+            f"{where}: an episode changed what the whole process does on {', '.join(handled[:5])}; leave its signals "
+            "to whoever started it"
         )
     if drawn[0] == drawn[1]:
         raise CheckFailedError(
