@@ -66,7 +66,7 @@ class Episodes:
         if attempt.interruption.reason is TerminalReason.ABORTED:
             cut = ended(attempt, TerminalReason.ABORTED, version=first or 0, cause="ended from outside")
             return replace(cut, failure_class="abandoned")
-        if loop.time() < until:
+        if loop.time() < until - 1e-6:  # A sum of tenths is not exact.
             cut = ended(attempt, TerminalReason.SUPERSEDED, version=first or 0, cause="ended from outside")
             return parked(replace(cut, failure_class="abandoned"), left=until - loop.time())
         return self.end(ended(attempt, version=first or 0))
