@@ -130,3 +130,12 @@ def test_every_part_of_the_rule_changes_the_revision() -> None:
         AnswerRule(opening="<t>"), AnswerRule(closing="</t>"),
     ]  # fmt: skip
     assert len({exact_verifier(rule).revision for rule in rules}) == len(rules)
+
+
+FREE = AnswerRule(form="free")
+
+
+def test_tags_that_are_begun_and_never_ended_take_no_time_that_grows_with_their_square() -> None:
+    text = "<answer>" * 125_000  # Minutes and more, where each is followed to the end of the text.
+    assert read_answer(submitted(text), FREE).answer == text
+    assert read_answer(submitted(f"<answer>7</ANSWER> {text}"), FREE).answer == "7"

@@ -117,3 +117,9 @@ def test_an_expectation_that_cannot_be_read_is_an_error_and_no_number():
     for wrong in (None, "f", [{"f": {"x": 1}}], [{"f": {"x": []}}], [{"f": {}, "g": {}}]):
         verdict = verdict_of(function_call_verifier(), submitted("[]", info={"expected_calls": wrong}))
         assert verdict.outcome == "grader_error"
+
+
+def test_calls_that_are_begun_and_never_ended_are_read_in_time():
+    expected = {"expected_calls": []}
+    verdict = verdict_of(function_call_verifier(), submitted("<tool_call>" * 100_000, info=expected))
+    assert verdict.outcome == 1.0

@@ -92,3 +92,7 @@ def test_f1_is_symmetric_bounded_and_1_for_the_same_words(one, two):
     assert 0.0 <= token_f1(one, two) <= 1.0
     assert token_f1(one, one) == 1.0
     assert normalized(normalized(one, SQUAD), SQUAD) == normalized(one, SQUAD)
+
+
+def test_tags_that_are_never_ended_are_read_in_time():
+    assert verdict_of(TAGGED, submitted(f"<answer>42</answer>{'<answer>' * 125_000}", "42")).outcome == 1.0

@@ -7,7 +7,17 @@ from typing import Literal
 from rollwright.record import Submission, TerminalReason
 from rollwright.verifiers.errors import VerifierSetupError
 
-__all__ = ["AnswerRule", "GradedText", "Reading", "Reasoning", "after_reasoning", "boxed", "final_text", "read_answer"]
+__all__ = [
+    "AnswerRule",
+    "GradedText",
+    "Reading",
+    "Reasoning",
+    "after_reasoning",
+    "boxed",
+    "final_text",
+    "read_answer",
+    "tagged_texts",
+]
 
 Reasoning = Literal["none", "opened_by_prompt", "opened_in_output"]
 """Whether a turn begins with reasoning, and who writes its opening tag."""
@@ -34,6 +44,7 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _CLOSING = re.compile(r"(?<=[.$])\s*I hope (?:it|this) is correct\W*$", re.IGNORECASE)
 _FILLER = re.compile(r"(?:(?:so|thus|then|hence|the|my|our|final|correct)\W*)+", re.IGNORECASE)
 _TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_TAG_END = re.compile(r"</answer>", re.IGNORECASE)
 _NEAR = 60
 """Characters before a phrase in which it can be denied."""
 _WRAPPERS = (("**", "**"), ("__", "__"), ("`", "`"), ("\\(", "\\)"), ("\\[", "\\]"))
@@ -166,13 +177,20 @@ def _free(text: str, *, was_cut: bool) -> tuple[str, ...]:
         ends = [*(phrase.start() for phrase in phrases[1:]), len(line)]
         for phrase, end in zip(phrases, ends, strict=False):
             said = _without_half_emphasis(_CLOSING.sub("", line[phrase.end() : end].strip(" \t:")))
-            if said and not _BOX.search(said) and not _FILLER.fullmatch(said) and not _TAG.search(said):
+            if said and not _BOX.search(said) and not _FILLER.fullmatch(said) and not tagged_texts(said):
                 found.append(said)
     found += [held for held in boxed(text) if not _is_box(held)]
-    found += [held.strip() for held in _TAG.findall(text)]
+    found += [held.strip() for held in tagged_texts(text)]
     if not found and not was_cut and text.strip():
         found.append(text.strip())
     return tuple(map(_unwrapped, found))
+
+
+def tagged_texts(text: str) -> list[str]:
+    """What stands between `<answer>` tags."""
+    # Behind the last end nothing is looked for: each tag would be followed to the end of the text.
+    end = max((match.end() for match in _TAG_END.finditer(text)), default=0)
+    return _TAG.findall(text, 0, end)
 
 
 def _is_denied(line: str, place: int) -> bool:

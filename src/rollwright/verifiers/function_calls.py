@@ -24,6 +24,8 @@ TOOL_CALLS = "tool_calls.json"
 """The artifact that a tool environment leaves with `call_log`: a list of {tool, arguments, status}."""
 UNREADABLE = "unreadable_calls"
 CallOrder = Literal["any", "given"]
+_TAG_END = "</tool_call>"
+"""Behind the last one no call is looked for: each that is begun would be followed to the end of the text."""
 _TAGGED = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 _LOOSE = re.compile(r"[ ,./\-_*^'\"]")
 _MOST_CALLS = 64
@@ -121,7 +123,8 @@ def _given_calls(submission: Submission) -> tuple[GivenCall, ...] | None:
         turns = [passage.text for passage in submission.passages if passage.kind == "policy"]
         found: list[GivenCall] = []
         for turn in turns:
-            written = [read_json(body) for body in _TAGGED.findall(turn)] or _listed(turn)
+            end = turn.rfind(_TAG_END) + len(_TAG_END)
+            written = [read_json(body) for body in _TAGGED.findall(turn, 0, end)] or _listed(turn)
             calls = cast("Sequence[Mapping[str, Json]]", written)
             found += [_call(call["name"], call["arguments"]) for call in calls]
         return tuple(found)

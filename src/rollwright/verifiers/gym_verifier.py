@@ -1,14 +1,13 @@
 """The scorers of reasoning-gym as a verifier: its own partial credit, raw, in processes that can be killed."""
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rollwright.record import GradingError, Submission, Verdict, digest
 from rollwright.tasks import Json, Payload, gym_version
-from rollwright.verifiers.answers import AnswerRule, final_text
+from rollwright.verifiers.answers import AnswerRule, final_text, tagged_texts
 from rollwright.verifiers.errors import GoldError
 from rollwright.verifiers.grading import (
     PROGRAM_TIMEOUT,
@@ -26,7 +25,6 @@ __all__ = ["GymVerifier", "gym_pool", "tagged_answer"]
 
 _REVISION = 1
 """Of the rules in this file."""
-_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 
 
 def gym_pool(limits: ScorerLimits | None = None) -> ScorerPool:
@@ -36,7 +34,7 @@ def gym_pool(limits: ScorerLimits | None = None) -> ScorerPool:
 
 def tagged_answer(submission: Submission, rule: AnswerRule) -> tuple[str | None, int]:
     """What stands in the last `<answer>` of the last turn (several lines may), and how many there are."""
-    found = [answer.strip() for answer in _TAGGED.findall(final_text(submission, rule).text)]
+    found = [answer.strip() for answer in tagged_texts(final_text(submission, rule).text)]
     return (found[-1] if found else None), len(found)
 
 

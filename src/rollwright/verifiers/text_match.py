@@ -106,5 +106,7 @@ def _answer(submission: Submission, match: TextMatchRule) -> tuple[str | None, i
         reading = read_answer(submission, match.answer)
         return reading.answer, reading.num_answers
     tag = match.answer_tag
-    found = re.findall(f"<{tag}>(.*?)</{tag}>", final_text(submission, match.answer).text, re.DOTALL)
+    text, end = final_text(submission, match.answer).text, f"</{tag}>"
+    # Behind the last end nothing is looked for: each tag would be followed to the end of the text.
+    found = re.compile(f"<{tag}>(.*?){end}", re.DOTALL).findall(text, 0, text.rfind(end) + len(end))
     return (found[-1].strip() if found else None), len(found)
