@@ -83,7 +83,9 @@ RESULT = TrainResult(
     before=EvaluationPoint(step=1, success=0.5, low=0.45, high=0.55, num_tasks=200),
     after=EvaluationPoint(step=5, success=0.95, low=0.92, high=0.97, num_tasks=200),
 )
-LINE = "rl 2/4  reward 0.625  held-out 0.500  entropy 0.42  lag 0  mismatch 2.1e-07  1,234 tok/s  held by engine  1:15 left"
+LINE = (
+    "rl 2/4  reward 0.625  held-out 0.500  entropy 0.42  lag 0  mismatch 2.1e-07  1,234 tok/s  held by engine  1:15 left"
+)
 
 
 def play(screen: PersonScreen | JsonScreen) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from rollwright.record import Group, LedgerState, ScoredTrajectory, Trajectory
 from rollwright.runtime.deliveries import Deliveries
+from rollwright.runtime.errors import LedgerError
 from rollwright.runtime.flights import Flight
 from rollwright.runtime.ledger import Ledger, SlotChange, member_change
 from rollwright.runtime.mixing import SourceMix
@@ -100,7 +101,7 @@ class GroupAccount:
     def accept(self, group: Group) -> None:
         """A group is in a batch."""
         tokens = sum(m.trajectory.num_action_tokens for m in group.members)
-        self._mix.accepted(self._flights[group.group_id].draw.stratum, tokens)
+        self._mix.accepted(self._flight_of(group).draw.stratum, tokens)
 
     def train(self, group: Group, *, step: int, version: int) -> None:
         """The batch that holds a group was trained."""
@@ -145,8 +146,17 @@ class GroupAccount:
             self._ledger.reopen(group.group_id, group.states)
             self._again[group.draw] = group
 
+    def _flight_of(self, group: Group) -> Flight:
+        flight = self._flights.get(group.group_id)
+        if flight is None:
+            raise LedgerError(
+                f"group {group.group_id} is not in flight: it was handed over twice, or was never dispatched."
+            )
+        return flight
+
     def _end(self, group: Group) -> Flight:
-        flight = self._flights.pop(group.group_id)
+        flight = self._flight_of(group)
+        del self._flights[group.group_id]
         self._order.settle(flight.draw.number)
         return flight
 

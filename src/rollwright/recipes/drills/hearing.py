@@ -2,7 +2,6 @@
 
 from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
 from rollwright.runtime.shutdown import Shutdown
-from rollwright.runtime.watchdog import Watchdog
 
 __all__ = ["Hearing"]
 
@@ -14,14 +13,13 @@ class Hearing:
         """Nothing is heard yet."""
         self.sentences: list[str] = []
         self.hits = 0
-        self._watchdog: Watchdog | None = None
         self._shutdown: Shutdown | None = None
         self._stops_at: int | None = None
         self._is_rl = False
 
-    def follow(self, watchdog: Watchdog, shutdown: Shutdown, stops_at: int | None) -> None:
-        """Tell `watchdog` of progress, and ask for a stop after an RL step, if any."""
-        self._watchdog, self._shutdown, self._stops_at = watchdog, shutdown, stops_at
+    def follow(self, shutdown: Shutdown, stops_at: int | None) -> None:
+        """Ask for a stop after an RL step, if any."""
+        self._shutdown, self._stops_at = shutdown, stops_at
 
     def run_started(self, report: RunStarted) -> None:
         """Nothing to keep."""
@@ -31,17 +29,13 @@ class Hearing:
         self._is_rl = report.kind == "rl"
 
     def step_finished(self, report: StepReport) -> None:
-        """The run has moved."""
-        if self._watchdog is not None:
-            self._watchdog.progressed(f"step {report.step}")
+        """The step may be the one to stop after."""
         if self._shutdown is not None and self._is_rl and report.stage_step == self._stops_at:
             self.hits += 1
             self._shutdown.request(lambda: None)
 
     def evaluated(self, report: EvaluationReport) -> None:
-        """The run has moved."""
-        if self._watchdog is not None:
-            self._watchdog.progressed(f"the evaluation at step {report.step}")
+        """Nothing to keep."""
 
     def warned(self, sentence: str) -> None:
         """Keep it."""

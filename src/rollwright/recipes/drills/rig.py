@@ -17,7 +17,7 @@ from pathlib import Path
 from rollwright.evidence import RunFolder
 from rollwright.recipes.build.identity import Identity, manifest_of
 from rollwright.recipes.build.model import build_tokenizer
-from rollwright.recipes.build.session import Foundation, LoopOrder, lay_foundation, loop_parts, open_engine
+from rollwright.recipes.build.session import Foundation, LoopOrder, lay_foundation, loop_parts
 from rollwright.recipes.build.start import first_weights, model_source
 from rollwright.recipes.build.verifiers import BuiltVerifiers
 from rollwright.recipes.build.world import BuiltWorld, build_world
@@ -35,10 +35,9 @@ from rollwright.runtime.breaker import Breaker, BreakerRules
 from rollwright.runtime.guarded import GuardedVerifier
 from rollwright.runtime.loop import Loop, LoopParts, Stage
 from rollwright.runtime.parts import Collector
-from rollwright.runtime.restarting import RestartingEngine, RestartRules
+from rollwright.runtime.restarting import RestartRules
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.watchdog import Patience, Watchdog, WatchRules
-from rollwright.runtime.weights import WeightChannel, WeightShelf
 from rollwright.verifiers import Composition, Part
 
 __all__ = ["Alteration", "DrillOrder", "run_struck", "unaltered"]
@@ -99,8 +98,7 @@ def run_struck(order: DrillOrder, hearing: Hearing, limit_s: float) -> int:
         stack.callback(world.close)
         tokenizer = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rollwright-tokenizer-")))
         build_tokenizer(model_source(recipe, world), tokenizer)
-        watchdog = Watchdog(_PATIENCE, SystemClock(), hearing.warned)
-        rig = _Rig(order=order, strikes=order.strikes(), watchdog=watchdog, hearing=hearing)
+        rig = _Rig(order=order, strikes=order.strikes(), hearing=hearing)
         foundation = lay_foundation(
             recipe, rig.world(world), tokenizer, lambda: first_weights(recipe, world, tokenizer, None)
         )
@@ -117,8 +115,8 @@ def run_struck(order: DrillOrder, hearing: Hearing, limit_s: float) -> int:
 class _Rig:
     order: DrillOrder
     strikes: Strikes
-    watchdog: Watchdog
     hearing: Hearing
+    breakers: list[Breaker] = field(default_factory=list[Breaker])
     door: threading.Event = field(default_factory=threading.Event)
 
     def world(self, world: BuiltWorld) -> BuiltWorld:
@@ -142,24 +140,12 @@ class _Rig:
         struck: Verifier = FaultyVerifier(part.verifier, fault, self.strikes, kill)
         if fault == "is_down":
             breaker = Breaker(f"verifier {struck.name}", _BREAKER, SystemClock(), self.hearing.warned)
-            self.watchdog.explain(breaker.explain)
+            self.breakers.append(breaker)
             struck = GuardedVerifier(struck, breaker, patience_s=_WAIT_S)
         return replace(part, verifier=struck)
 
     async def live(self, foundation: Foundation, folder: RunFolder, stack: ExitStack, limit_s: float) -> None:
-        """Run the loop under the watchdog."""
-        shelf = WeightShelf()
-        spares: list[Engine] = []
-
-        def reopened(version: int) -> Engine:
-            engine = open_engine(foundation, shelf, version=version)
-            fault = self.order.fault.engine
-            return engine if fault is None else FaultyEngine(engine, fault, self.strikes)
-
-        def watch(engine: Engine) -> Engine:
-            spares.append(engine)
-            return RestartingEngine(reopened(0), reopened, _RESTARTS, self.watchdog)
-
+        """Run the loop, struck."""
         shutdown = Shutdown(self.hearing.warned)
         order = LoopOrder(
             folder=folder,
@@ -170,33 +156,33 @@ class _Rig:
             balance=None,
             stored=None,
             replay=None,
-            watch=watch,
+            watch=self._struck_engine,
+            watch_rules=_PATIENCE,
+            restart_rules=_RESTARTS,
         )
         parts, _, engine = loop_parts(foundation, order, stack)
-        self.hearing.follow(self.watchdog, shutdown, self.order.fault.stops_at)
+        watchdog = parts.watchdog
+        assert watchdog is not None, "every run has one"
+        for breaker in self.breakers:
+            watchdog.explain(breaker.explain)
+        self.hearing.follow(shutdown, self.order.fault.stops_at)
         try:
-            for spare in spares:
-                await spare.close()
-            await self._run(self.order.alter(self._faulty(parts, engine, shelf)), limit_s)
+            async with asyncio.timeout(limit_s):
+                await Loop(self.order.alter(self._faulty(parts, watchdog))).run()
+        except TimeoutError as error:
+            raise TimeoutError(f"it did not end within {limit_s:g} s: {watchdog.diagnosis()}") from error
         finally:
             self.door.set()
             await engine.close()
 
-    async def _run(self, parts: LoopParts, limit_s: float) -> None:
-        try:
-            async with asyncio.timeout(limit_s), asyncio.TaskGroup() as group:
-                watching = group.create_task(self.watchdog.run(), name="watchdog")
-                await Loop(parts).run()
-                watching.cancel()
-        except TimeoutError as error:
-            raise TimeoutError(f"it did not end within {limit_s:g} s: {self.watchdog.diagnosis()}") from error
+    def _struck_engine(self, engine: Engine) -> Engine:
+        fault = self.order.fault.engine
+        return engine if fault is None else FaultyEngine(engine, fault, self.strikes)
 
-    def _faulty(self, parts: LoopParts, engine: Engine, shelf: WeightShelf) -> LoopParts:
-        learner = FaultyLearner(parts.learner, self.order.fault.learner, self.strikes, self.watchdog, self.door)
+    def _faulty(self, parts: LoopParts, watchdog: Watchdog) -> LoopParts:
         return replace(
             parts,
-            learner=learner,
-            channel=WeightChannel(learner, engine, shelf, parts.learner_thread),
+            learner=FaultyLearner(parts.learner, self.order.fault.learner, self.strikes, watchdog, self.door),
             stages=tuple(self._faulty_stage(stage) for stage in parts.stages),
             now=partial(self._now, parts.now),
         )
