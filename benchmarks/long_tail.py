@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 
+from rollwright.recipes.worlds import World, load_world
 from rollwright.record import (
     Action,
     Environment,
@@ -20,7 +21,6 @@ from rollwright.record import (
     ToolResult,
     seed_of,
 )
-from rollwright.recipes.worlds import World, load_world
 
 SLOW_SHARE = 0.1
 SPREAD = 0.8
@@ -61,7 +61,7 @@ class SlowEnvironment:
         return self.inner.actors
 
     def demonstrate(self, task: Task, seed: int):
-        return self.inner.demonstrate(task, seed)  # type: ignore[attr-defined]
+        return self.inner.demonstrate(task, seed)  # type: ignore[attr-defined] - arithmetic demonstrates
 
     def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AbstractAsyncContextManager[Episode]:
         return self._opened(self.inner.open(task, seed=seed, snapshot=snapshot), seed)

@@ -3,8 +3,8 @@
     python benchmarks/overlap.py --updates 20
 
 Each arm trains the default recipe behind slow tools (`benchmarks/long_tail.py`) in a process of its own, one after the
-other, round by round; what is compared is the wall time of the RL steps, evaluations left out. The delays are seconds of
-waiting, not of work, as those of a tool on another machine.
+other, round by round; what is compared is the wall time of the RL steps, evaluations left out. The delays are seconds
+of waiting, not of work, as those of a tool on another machine.
 """
 
 import argparse

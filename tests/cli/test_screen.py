@@ -84,7 +84,8 @@ RESULT = TrainResult(
     after=EvaluationPoint(step=5, success=0.95, low=0.92, high=0.97, num_tasks=200),
 )
 LINE = (
-    "rl 2/4  reward 0.625  held-out 0.500  entropy 0.42  lag 0  mismatch 2.1e-07  1,234 tok/s  held by engine  1:15 left"
+    "rl 2/4  reward 0.625  held-out 0.500  entropy 0.42  lag 0  mismatch 2.1e-07  1,234 tok/s  held by engine  "
+    "1:15 left"
 )
 
 

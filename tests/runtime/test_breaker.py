@@ -244,7 +244,7 @@ class House:
 
     name = "house"
     revision = "1"
-    actors = {"main": "policy"}  # noqa: RUF012
+    actors = {"main": "policy"}  # noqa: RUF012 - as the protocol has it
 
     def __init__(self, breaks: list[str]) -> None:
         self.breaks = breaks

@@ -230,7 +230,7 @@ def test_an_engine_that_does_not_answer_in_time_is_an_error():
 
 def test_a_probe_without_contexts_or_bounds_is_refused():
     with pytest.raises(RuntimeRunError, match="at least two tokens"):
-        EngineProbe(None, None, None, [CONTEXTS[0][:1]], rule=ProbeRule())  # pyright: ignore[reportArgumentType]
+        EngineProbe(None, None, None, [CONTEXTS[0][:1]], rule=ProbeRule())  # pyright: ignore[reportArgumentType] - refused first
     with pytest.raises(RuntimeRunError, match="top_k=0"):
         ProbeRule(top_k=0)
 

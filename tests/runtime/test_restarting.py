@@ -263,7 +263,7 @@ def test_where_the_last_publication_is_gone_another_engine_waits_for_the_next():
         house.engines[0].fate = "dies"
         await lost(house)
         waiting = asyncio.ensure_future(turn(house))
-        while "learner owes weights for another engine" not in house.watchdog.diagnosis():  # noqa: ASYNC110
+        while "learner owes weights for another engine" not in house.watchdog.diagnosis():  # noqa: ASYNC110 - its words are waited for
             await asyncio.sleep(0.001)
         await house.engine.load_weights(manifest(2), "drain")
         assert await waiting == [2]
