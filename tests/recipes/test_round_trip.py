@@ -98,9 +98,23 @@ def rollouts() -> st.SearchStrategy[dict[str, Any]]:
         + [{"truncation": "soft_penalty", "overlong_max_tokens": 100, "overlong_buffer_tokens": 20}]
     )
     skipped = ("batch_size", "group_size", "truncation", "max_resumptions", "overlong_max_tokens")
-    skipped = (*skipped, "overlong_buffer_tokens")
+    skipped = (*skipped, "overlong_buffer_tokens", "dynamic_sampling", "max_extra_groups", "at_cap")
+    skipped = (*skipped, "incomplete_groups", "min_group_fraction")
+    filtering = st.sampled_from([{}, {"dynamic_sampling": True, "max_extra_groups": 3, "at_cap": "smaller"}])
+    incomplete = st.sampled_from(
+        [{"incomplete_groups": rule} for rule in ("train", "filter", "wait")]
+        + [{"incomplete_groups": "train", "min_group_fraction": 0.5}]
+    )
     plain = section(RolloutConfig, **full).map(lambda s: {k: v for k, v in s.items() if k not in skipped})
-    return st.tuples(plain, sizes, cut).map(lambda parts: parts[0] | parts[1] | parts[2])
+    return st.tuples(plain, sizes, cut, filtering, incomplete).map(
+        lambda parts: parts[0] | parts[1] | parts[2] | parts[3] | parts[4]
+    )
+
+
+def runtimes() -> st.SearchStrategy[dict[str, Any]]:
+    more = st.sampled_from([{}, {"oversample": 2}, {"oversample": 2, "stragglers": "park", "max_lag": 3}])
+    plain = section(RuntimeConfig).map(lambda s: {k: v for k, v in s.items() if k not in ("oversample", "stragglers")})
+    return st.tuples(plain, more).map(lambda parts: parts[0] | parts[1])
 
 
 def objectives() -> st.SearchStrategy[dict[str, Any]]:
@@ -151,7 +165,7 @@ RECIPES = st.fixed_dictionaries(
     optional={
         "verifier": values_of(RecipeConfig.model_fields["verifier"].annotation),
         "learner": section(LearnerConfig, warmup_updates=WARM_UP),
-        "runtime": section(RuntimeConfig, max_lag=st.just(0)),
+        "runtime": runtimes(),
         "evaluation": section(EvaluationConfig),
         "evidence": section(EvidenceConfig),
         "engine": st.sampled_from(

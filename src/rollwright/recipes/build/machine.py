@@ -8,8 +8,9 @@ from importlib import metadata
 from pathlib import Path
 
 from rollwright.evidence.manifest import MachineSection
+from rollwright.recipes.config.learning import RuntimeConfig
 
-__all__ = ["code_commit", "commit_of", "framework_versions", "machine_section"]
+__all__ = ["code_commit", "commit_of", "framework_versions", "machine_section", "role_threads"]
 
 _PACKAGES = (
     "rollwright",
@@ -54,6 +55,13 @@ def framework_versions() -> Mapping[str, str]:
         except metadata.PackageNotFoundError:
             found[package] = "unknown"
     return found
+
+
+def role_threads(runtime: RuntimeConfig) -> Mapping[str, int]:
+    """Torch's threads by role: engine and learner take turns with all of them, or work at once with half each."""
+    if runtime.max_lag == 0:
+        return {"engine and learner in turns": runtime.threads}
+    return dict.fromkeys(("engine", "learner"), max(1, runtime.threads // 2))
 
 
 def machine_section(*, threads: Mapping[str, int]) -> MachineSection:

@@ -19,7 +19,7 @@ from rollwright.evidence.manifest import (
     RewardSection,
     RunSection,
 )
-from rollwright.recipes.build.machine import code_commit, framework_versions, machine_section
+from rollwright.recipes.build.machine import code_commit, framework_versions, machine_section, role_threads
 from rollwright.recipes.build.objective import build_objective
 from rollwright.recipes.config.learning import StageConfig
 from rollwright.recipes.config.objective import ObjectiveConfig
@@ -90,7 +90,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
         ),
         algorithm=tuple(_algorithm(stage, recipe) for stage in recipe.stages),
         evaluation=_evaluation(facts.protocol, commit, template_sha256),
-        machine=machine_section(threads=recipe.runtime.role_threads),
+        machine=machine_section(threads=role_threads(recipe.runtime)),
         seeds={"run": recipe.run.seed, "evaluation": recipe.evaluation.seed},
         eligible=eligible_rows(recipe),
         configuration=tuple(

@@ -15,6 +15,7 @@ from rollwright.recipes.build.engine import build_engine
 from rollwright.recipes.build.episodes import Episodes
 from rollwright.recipes.build.guarding import guard_world
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
+from rollwright.recipes.build.machine import role_threads
 from rollwright.recipes.build.replay import Replay
 from rollwright.recipes.build.stages import StageParts, build_stages
 from rollwright.recipes.build.stored import StoredBatches
@@ -101,7 +102,7 @@ def lay_foundation(
     """
     from rollwright.learner.machine import set_threads, spare_imported_objects
 
-    set_threads(max(recipe.runtime.role_threads.values()))
+    set_threads(max(role_threads(recipe.runtime).values()))
     renderer = load_renderer(tokenizer)
     opening = asyncio.run(first_opening(world))
     revision = renderer.revision(opening.tools)
@@ -169,8 +170,9 @@ def _restarting(foundation: Foundation, order: LoopOrder, shelf: WeightShelf, wa
 
 
 def _probe(foundation: Foundation, learner: StagedLearner, engine: Engine, thread: Executor) -> EngineProbe | None:
-    on_breach = foundation.recipe.runtime.on_breach
-    if on_breach is None:
+    runtime = foundation.recipe.runtime
+    on_breach = ("warn" if runtime.max_lag else "off") if runtime.probe == "auto" else runtime.probe
+    if on_breach == "off":
         return None
     contexts = fixed_contexts(foundation.model.config.vocab_size)
     return EngineProbe(engine, learner.score_contexts, thread, contexts, rule=ProbeRule(on_breach=on_breach))

@@ -133,20 +133,6 @@ class RuntimeConfig(StrictConfig):
     threads: int = Field(default=2, ge=1, le=1024)
     """Of torch, for engine and learner, which take turns; where they work at once (a lag), each has half; recorded."""
 
-    @property
-    def role_threads(self) -> Mapping[str, int]:
-        """Torch's threads by role."""
-        if self.max_lag == 0:
-            return {"engine and learner in turns": self.threads}
-        return dict.fromkeys(("engine", "learner"), max(1, self.threads // 2))
-
-    @property
-    def on_breach(self) -> Literal["warn", "stop"] | None:
-        """What a probe's difference beyond its bound does; None: nothing is asked."""
-        if self.probe == "auto":
-            return "warn" if self.max_lag else None
-        return None if self.probe == "off" else self.probe
-
     @model_validator(mode="after")
     def _stragglers_have_a_use(self) -> "RuntimeConfig":
         if self.stragglers == "park" and self.oversample == 0:
