@@ -18,31 +18,24 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Literal, TypeVar
 
 from rollwright.algorithms import Objective
-from rollwright.algorithms.controllers import advance_memories, memories_of, restore_states, states_of
-from rollwright.batches import (
-    BatchRules,
-    UpdateOutcome,
-    UpdatePlan,
-    batch_metrics,
-    credit_inputs,
-    give_credit,
-    lay_out,
-    receipts_of,
-    update_metrics,
-)
+from rollwright.algorithms.controllers import restore_states, states_of
+from rollwright.batches import BatchRules
 from rollwright.evaluation import Evaluation
 from rollwright.evidence import CommitRows, RunFolder
-from rollwright.record import Metric, Receipt, ScoredTrajectory
+from rollwright.record import LedgerRow, Metric, ScoredTrajectory
 from rollwright.runtime.errors import NoProgressError, RunStoppedError, RuntimeRunError, first_of
+from rollwright.runtime.learning import Learned, Lesson, learn
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
-from rollwright.runtime.observers import EvaluationReport, Observer, StageStarted, StepReport
+from rollwright.runtime.observers import EvaluationReport, Observer, StageStarted
 from rollwright.runtime.parts import Collected, Collector, CollectorState, GroupCounter, Learner
 from rollwright.runtime.probes import EngineProbe, probe_metrics
 from rollwright.runtime.progress import EvaluationPoint, Progress
+from rollwright.runtime.reporting import Reporter
 from rollwright.runtime.saving import CheckpointRule, Saver, Standing
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.timebook import TimeBook
@@ -116,11 +109,14 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Learned:
-    updates: Sequence[tuple[UpdatePlan, UpdateOutcome]]
-    receipts: tuple[Receipt, ...]
-    metrics: tuple[Metric, ...]
-    seconds: float
+class _Taken:
+    """Everything that a step came to, to be written."""
+
+    collected: Collected
+    learned: Learned
+    probed: tuple[Metric, ...]
+    ledger: tuple[LedgerRow, ...]
+    evaluation: Evaluation | None
 
 
 class Loop:
@@ -131,10 +127,7 @@ class Loop:
         self._parts = parts
         self._start = start
         self._at = start or beginning(parts.counter)
-        self._mismatch: float | None = None
-        self._tokens = 0
-        self._episodes = 0
-        self._pace: float | None = None
+        self._reporter = Reporter(parts.success_threshold)
         self._idle = 0
         self._tool_use = ToolUseWatch()
         self._saver = Saver(
@@ -173,9 +166,9 @@ class Loop:
             seconds=time.monotonic() - began,
             before=next((e for e in points if e.step == last_start), None),
             after=next((e for e in reversed(points) if e.step == self._at.step), None),
-            max_mismatch=self._mismatch,
-            num_action_tokens=self._tokens,
-            num_episodes=self._episodes,
+            max_mismatch=self._reporter.max_mismatch,
+            num_action_tokens=self._reporter.num_tokens,
+            num_episodes=self._reporter.num_episodes,
         )
 
     async def _run_stage(self, stage: Stage) -> None:
@@ -223,7 +216,7 @@ class Loop:
             CommitRows(kind="step", step=step, trajectories=sorted_by_id(collector.leftovers()), ledger=rows)
         )
 
-    def _note_idle(self, step: int, members: Sequence[ScoredTrajectory], learned: _Learned) -> None:
+    def _note_idle(self, step: int, members: Sequence[ScoredTrajectory], learned: Learned) -> None:
         """Stop where batch after batch holds nothing that can be trained.
 
         Raises:
@@ -246,17 +239,11 @@ class Loop:
         with self._waiting("dispatcher", f"the batch of step {step}"):
             collected = await collector.collect(step)
         collect_s = time.monotonic() - started
-        with parts.book.doing("learner"):
-            learned = await self._in_learner(lambda: self._learn(stage, step, collected))
+        learned = await self._learned(stage, step, collected)
         is_due = stage_step == stage.steps or (stage.evaluate_every > 0 and stage_step % stage.evaluate_every == 0)
         publishing = time.monotonic()
         update = self._at.update + len(learned.updates)
-        if collector.needs_policy or is_due:
-            with parts.book.doing("learner", "syncing"):
-                await parts.channel.publish(version=step, update=update)
-        if collector.needs_policy and stage_step < stage.steps:
-            self._check_serving(stage, step)
-        probed = await self._probe(step) if collector.needs_policy else ()
+        probed = await self._published(stage, collector, (step, update), is_evaluated=is_due)
         clock = StepClock(
             collect_s=collect_s,
             learn_s=learned.seconds,
@@ -277,44 +264,67 @@ class Loop:
             balance=balance,
             controllers=states_of(stage.objective),
         )
-        members = tuple(m for g in collected.groups for m in g.members)
         evaluation = await self._evaluate(stage) if is_due else None
         if stage_step < stage.steps:
             collector.advance()
+        taken = _Taken(collected=collected, learned=learned, probed=probed, ledger=ledger_rows, evaluation=evaluation)
+        await self._save(stage, taken, clock)
+        self._note_idle(step, collected.members, learned)
+
+    async def _learned(self, stage: Stage, step: int, collected: Collected) -> Learned:
+        parts = self._parts
+        lesson = Lesson(
+            objective=stage.objective, eligible=stage.eligible, rules=stage.rules, success_at=parts.success_threshold
+        )
+        call = partial(
+            learn, parts.learner, lesson, collected.groups, step=step, first_update=self._at.update + 1, now=parts.now
+        )
+        with parts.book.doing("learner"):
+            return await self._in_learner(call)
+
+    async def _published(
+        self, stage: Stage, collector: Collector, place: tuple[int, int], *, is_evaluated: bool
+    ) -> tuple[Metric, ...]:
+        """Let a step's weights serve where they are needed; what a probe found of them."""
+        step, update = place
+        if collector.needs_policy or is_evaluated:
+            with self._parts.book.doing("learner", "syncing"):
+                await self._parts.channel.publish(version=step, update=update)
+        if not collector.needs_policy:
+            return ()
+        if self._at.stage_step + 1 < stage.steps:
+            self._check_serving(stage, step)
+        return await self._probe(step)
+
+    async def _save(self, stage: Stage, taken: "_Taken", clock: StepClock) -> None:
+        """Begin to write the step; it is told of when it is written."""
+        parts, at, collected, evaluation = self._parts, self._at, taken.collected, taken.evaluation
+        members = collected.members
         ended = (*members, *collected.others, *(evaluation.trajectories if evaluation else ()))
         episodes = StepEpisodes(members=members, others=collected.others, success_at=parts.success_threshold)
+        of_step = step_metrics(
+            at.step, episodes, balance=at.balance.by_state, clock=clock, now=parts.now(), measures=collected.measures
+        )
         rows = CommitRows(
             kind="step",
-            step=step,
+            step=at.step,
             trajectories=sorted_by_id(ended),
-            receipts=learned.receipts,
-            ledger=ledger_rows,
-            metrics=(
-                *learned.metrics,
-                *probed,
-                *step_metrics(
-                    step,
-                    episodes,
-                    balance=balance.by_state,
-                    clock=clock,
-                    now=parts.now(),
-                    measures=collected.measures,
-                ),
-            ),
+            receipts=taken.learned.receipts,
+            ledger=taken.ledger,
+            metrics=(*taken.learned.metrics, *taken.probed, *of_step),
             evaluations=evaluation.rows if evaluation else (),
         )
-        report = self._report(stage, members, learned, clock)
-        is_kept = stage_step % parts.checkpoints.every == 0 or is_due or parts.shutdown.is_requested
+        report = self._reporter.report(at, (stage.name, stage.steps), members, taken.learned, clock)
+        is_kept = at.stage_step % parts.checkpoints.every == 0 or evaluation is not None or parts.shutdown.is_requested
         saving = time.monotonic()
-        with parts.book.doing("learner", "blocked"), self._waiting("disk", f"room for step {step}"):
+        with parts.book.doing("learner", "blocked"), self._waiting("disk", f"room for step {at.step}"):
             await self._saver.save(
                 rows, await self._standing() if is_kept else None, lambda: parts.observer.step_finished(report)
             )
         self._save_s = time.monotonic() - saving
-        self._progressed(f"step {step}")
-        for sentence in self._tool_use.see(step, members):
+        self._progressed(f"step {at.step}")
+        for sentence in self._tool_use.see(at.step, members):
             parts.observer.warned(sentence)
-        self._note_idle(step, members, learned)
 
     def _check_serving(self, stage: Stage, step: int) -> None:
         """Stop where all that could be sampled now is too old for the next step, which would wait for ever.
@@ -339,25 +349,6 @@ class Loop:
         if report.warning is not None:
             parts.observer.warned(report.warning)
         return probe_metrics(report, step=step, now=parts.now())
-
-    def _learn(self, stage: Stage, step: int, collected: Collected) -> _Learned:
-        began = time.monotonic()
-        learner, objective, rules = self._parts.learner, stage.objective, stage.rules
-        draft = lay_out(collected.groups, step=step, eligible=stage.eligible, rules=rules)
-        batch = give_credit(learner.score_before_credit(draft, objective), objective, rules=rules)
-        if memories_of(objective):
-            # Before the updates, which may move a coefficient inside the credit: they take in what the credit saw.
-            advance_memories(objective, credit_inputs(batch, range(len(batch.rows)), batch.acts))
-        outcome = learner.train(batch, objective, first_update=self._at.update + 1)
-        receipts: list[Receipt] = []
-        success_at = self._parts.success_threshold
-        metrics: list[Metric] = [*batch_metrics(batch, success_at=success_at, now=self._parts.now())]
-        for plan, update in outcome:
-            receipts += receipts_of(plan, update, objective)
-            metrics += update_metrics(plan, update, objective, now=self._parts.now())
-        return _Learned(
-            updates=outcome, receipts=tuple(receipts), metrics=tuple(metrics), seconds=time.monotonic() - began
-        )
 
     async def _evaluate(self, stage: Stage) -> Evaluation:
         parts, at = self._parts, self._at
@@ -407,56 +398,6 @@ class Loop:
     def _progressed(self, what: str) -> None:
         if self._parts.watchdog is not None:
             self._parts.watchdog.progressed(what)
-
-    def _report(
-        self,
-        stage: Stage,
-        members: Sequence[ScoredTrajectory],
-        learned: _Learned,
-        clock: StepClock,
-    ) -> StepReport:
-        at = self._at
-        rewards = [float(m.outcome) for m in members if not isinstance(m.outcome, str)]
-        tokens = sum(m.trajectory.num_action_tokens for m in members)
-        mismatch = _latest(learned.metrics, "mismatch/logp_abs", "max")
-        if mismatch is not None:
-            self._mismatch = max(mismatch, self._mismatch or 0.0)
-        self._tokens += tokens
-        self._episodes += len(members)
-        seconds = clock.collect_s + clock.learn_s + clock.publish_s + clock.save_s
-        self._pace = seconds if self._pace is None else 0.8 * self._pace + 0.2 * seconds
-        last = learned.updates[-1][1]
-        return StepReport(
-            stage=stage.name,
-            step=at.step,
-            stage_step=at.stage_step,
-            stage_steps=stage.steps,
-            reward=sum(rewards) / len(rewards) if rewards else None,
-            success=sum(r >= self._parts.success_threshold for r in rewards) / len(rewards) if rewards else None,
-            num_episodes=len(members),
-            num_action_tokens=tokens,
-            loss=last.loss,
-            grad_norm=last.grad_norm,
-            entropy=_latest(learned.metrics, "entropy/full"),
-            lag=int(_latest(learned.metrics, "stale/lag", "max") or 0),
-            mismatch=mismatch,
-            seconds=seconds,
-            collect_s=clock.collect_s,
-            learn_s=clock.learn_s,
-            save_s=clock.save_s,
-            tokens_per_s=tokens / seconds if seconds else 0.0,
-            left_s=self._pace * (stage.steps - at.stage_step),
-            skipped=last.skipped_reason,
-            bottleneck=clock.parts.bottleneck,
-            ledger=at.balance.by_state,
-        )
-
-
-def _latest(metrics: Sequence[Metric], name: str, stat: str | None = None) -> float | None:
-    """The last value of a metric over all tokens, of this name and statistic; None where it is undefined."""
-    due = {"model"} if stat is None else {"model", "stat"}
-    of_all = (m for m in reversed(metrics) if m.name == name and set(m.labels) == due)
-    return next((m.value for m in of_all if m.labels.get("stat") == stat), None)
 
 
 def sorted_by_id(ended: Sequence[ScoredTrajectory]) -> tuple[ScoredTrajectory, ...]:

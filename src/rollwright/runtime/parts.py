@@ -150,6 +150,11 @@ class Collected:
     measures: tuple[Diagnostic, ...] = ()
     """What the collector counted since the last batch: metrics of the step."""
 
+    @property
+    def members(self) -> tuple[ScoredTrajectory, ...]:
+        """Of all groups."""
+        return tuple(member for group in self.groups for member in group.members)
+
 
 class Collector(Protocol):
     """Gives the loop its batches, one a step."""

@@ -24,7 +24,7 @@ from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.record import Engine
 from rollwright.rendering import Renderer, load_renderer
 from rollwright.rollout import SystemClock
-from rollwright.runtime.breaker import BreakerRules
+from rollwright.runtime.breaker import Breaker, BreakerRules
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.loop import LoopParts
 from rollwright.runtime.metered import MeteredEngine
@@ -194,20 +194,11 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
     engine = _restarting(foundation, order, shelf, watchdog)
     learner = StagedLearner(foundation.model, stage_settings(recipe.stages[0], recipe))
     thread = stack.enter_context(OwnThread("learner"))
+    counter = GroupCounter(order.first_group) if order.replay is None else FixedCounter(order.replay.other_ids)
     scheduled = None
     if order.replay is not None:
         scheduled = ScheduledEngine(engine, order.replay.schedule, version=order.version)
-    counter = GroupCounter(order.first_group) if order.replay is None else FixedCounter(order.replay.other_ids)
-    guarded = guard_world(foundation.world, recipe, SystemClock(), order.observer.warned, BreakerRules())
-    for breaker in guarded.breakers:
-        watchdog.explain(breaker.explain)
-    episodes = make_episodes(foundation, engine)
-    episodes = replace(
-        episodes,
-        engine=MeteredEngine(scheduled or engine, episodes.book),
-        environment=guarded.environment,
-        composition=guarded.verifiers.composition,
-    )
+    episodes, breakers = _guarded_episodes(foundation, order, scheduled or engine, watchdog)
     ledger = Ledger(episodes.clock.now, order.balance)
     stages = build_stages(
         StageParts(
@@ -215,7 +206,7 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
             mixture=foundation.world.mixture,
             episodes=episodes,
             environment=foundation.world.environment,
-            breakers=guarded.breakers,
+            breakers=breakers,
             learner=learner,
             counter=counter,
             ledger=ledger,
@@ -224,33 +215,46 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
             schedule=scheduled,
         )
     )
+    rule = PublicationRule(swap=recipe.runtime.swap, tolerated_refusals=recipe.runtime.tolerated_refusals)
     parts = LoopParts(
         folder=order.folder,
         stages=stages,
         learner=learner,
         learner_thread=thread,
-        channel=WeightChannel(
-            learner,
-            episodes.engine,
-            shelf,
-            thread,
-            rule=PublicationRule(swap=recipe.runtime.swap, tolerated_refusals=recipe.runtime.tolerated_refusals),
-            warn=order.observer.warned,
-        ),
+        channel=WeightChannel(learner, episodes.engine, shelf, thread, rule=rule, warn=order.observer.warned),
         probe=_probe(foundation, learner, episodes.engine, thread),
         watchdog=watchdog,
         book=episodes.book,
         counter=counter,
         ledger=ledger,
         evaluate=lambda step: run_evaluation(foundation, episodes, counter, step),
-        checkpoints=CheckpointRule(
-            every=recipe.runtime.checkpoint_every,
-            keep=recipe.runtime.keep_checkpoints,
-            keep_every=recipe.runtime.keep_every,
-        ),
+        checkpoints=_checkpoint_rule(recipe),
         observer=order.observer,
         shutdown=order.shutdown,
         now=episodes.clock.now,
         success_threshold=recipe.verifier.success_threshold,
     )
     return parts, learner, engine
+
+
+def _guarded_episodes(
+    foundation: Foundation, order: LoopOrder, engine: Engine, watchdog: Watchdog
+) -> tuple[Episodes, tuple[Breaker, ...]]:
+    """Episodes whose engine is metered, with breakers before what is asked of others."""
+    tell = order.observer.warned
+    guarded = guard_world(foundation.world, foundation.recipe, SystemClock(), tell, BreakerRules())
+    for breaker in guarded.breakers:
+        watchdog.explain(breaker.explain)
+    episodes = make_episodes(foundation, engine)
+    episodes = replace(
+        episodes,
+        engine=MeteredEngine(engine, episodes.book),
+        environment=guarded.environment,
+        composition=guarded.verifiers.composition,
+    )
+    return episodes, guarded.breakers
+
+
+def _checkpoint_rule(recipe: RecipeConfig) -> CheckpointRule:
+    runtime = recipe.runtime
+    return CheckpointRule(every=runtime.checkpoint_every, keep=runtime.keep_checkpoints, keep_every=runtime.keep_every)

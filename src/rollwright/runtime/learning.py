@@ -1,0 +1,79 @@
+"""One step of learning: a batch of groups becomes updates, their receipts and their metrics."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rollwright.algorithms import Objective
+from rollwright.algorithms.controllers import advance_memories, memories_of
+from rollwright.batches import (
+    BatchRules,
+    UpdateOutcome,
+    UpdatePlan,
+    batch_metrics,
+    credit_inputs,
+    give_credit,
+    lay_out,
+    receipts_of,
+    update_metrics,
+)
+from rollwright.record import Group, Metric, Receipt
+from rollwright.runtime.parts import Learner
+
+__all__ = ["Learned", "Lesson", "learn"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What is learned from a batch, and how."""
+
+    objective: Objective
+    eligible: frozenset[tuple[str, str | None]]
+    rules: BatchRules
+    success_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Learned:
+    """What a step of learning came to."""
+
+    updates: Sequence[tuple[UpdatePlan, UpdateOutcome]]
+    receipts: tuple[Receipt, ...]
+    metrics: tuple[Metric, ...]
+    seconds: float
+
+
+def learn(
+    learner: Learner,
+    lesson: Lesson,
+    groups: Sequence[Group],
+    *,
+    step: int,
+    first_update: int,
+    now: Callable[[], datetime],
+) -> Learned:
+    """Make the updates of a step; blocks, and runs in the learner's thread.
+
+    Args:
+        learner: makes them.
+        lesson: by what objective, from which tokens.
+        groups: the batch.
+        step: that they belong to.
+        first_update: number of its first update, counted over the run.
+        now: stamps the metrics.
+    """
+    began = time.monotonic()
+    objective = lesson.objective
+    draft = lay_out(groups, step=step, eligible=lesson.eligible, rules=lesson.rules)
+    batch = give_credit(learner.score_before_credit(draft, objective), objective, rules=lesson.rules)
+    if memories_of(objective):
+        # Before the updates, which may move a coefficient inside the credit: they take in what the credit saw.
+        advance_memories(objective, credit_inputs(batch, range(len(batch.rows)), batch.acts))
+    outcome = learner.train(batch, objective, first_update=first_update)
+    receipts: list[Receipt] = []
+    metrics: list[Metric] = [*batch_metrics(batch, success_at=lesson.success_at, now=now())]
+    for plan, update in outcome:
+        receipts += receipts_of(plan, update, objective)
+        metrics += update_metrics(plan, update, objective, now=now())
+    return Learned(updates=outcome, receipts=tuple(receipts), metrics=tuple(metrics), seconds=time.monotonic() - began)
