@@ -52,8 +52,7 @@ def test_the_tiny_model_trains_in_this_world_and_its_own_tokens_alone_have_recei
         "SELECT DISTINCT segments.origin FROM receipts JOIN segments USING (trajectory_id, segment) "
         "WHERE receipts.step > 40",
     ).rows
-    assert origins == [("policy",)] or origins == (("policy",),)
-    foreign = query(run, "SELECT count(*) FROM segments WHERE origin IN ('tool', 'environment', 'task', 'user')").rows
-    assert foreign[0][0] > 0
-    (moved,) = query(run, "SELECT max(abs(influence)) FROM receipts WHERE step > 40").rows
-    assert moved[0] > 0
+    assert tuple(origins) == (("policy",),)
+    foreign = "SELECT 1 FROM segments WHERE origin IN ('tool', 'environment', 'task', 'user') LIMIT 1"
+    assert query(run, foreign).rows
+    assert query(run, "SELECT 1 FROM receipts WHERE step > 40 AND influence <> 0 LIMIT 1").rows

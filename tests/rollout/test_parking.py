@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
@@ -325,10 +326,11 @@ def interrupted(renderer, world, uncut, *, after, versions=(0,), limits=None):
 def attempt_cut_after(renderer, world, uncut, left, legs, how):
     limits, version = how
     interruption, drawn, whole = Interruption(), 0, by_position(uncut, [version])
+    replies: Any = whole.replies
 
     def reply(request, _):
         nonlocal drawn
-        (full,) = whole.replies(request, 0)
+        (full,) = replies(request, 0)
         tokens = full.token_ids[: None if left is None else left - drawn]
         drawn += len(tokens)
         if left is None or len(tokens) == len(full.token_ids):
@@ -396,7 +398,7 @@ def test_a_superseded_episode_is_parked_only_where_it_may_be(renderer):
         interruption = Interruption(reason=reason)
         ended = asyncio.run(
             run_leg(
-                Leg(spec=spec_of(limits), when_superseded=when),
+                Leg(spec=spec_of(limits), when_superseded=cast("Literal['end', 'park']", when)),
                 engines={"policy": by_position(uncut, [0])},
                 environment=Sums(),
                 renderer=renderer,

@@ -10,8 +10,8 @@ from rollwright.record import Group, ScoredTrajectory, TerminalReason, Trajector
 from rollwright.rollout import Limits, Parked
 from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
-from rollwright.runtime.ledger import Ledger, LedgerBalance
-from rollwright.runtime.parts import Attempt, Collected, CollectorState, GroupCounter
+from rollwright.runtime.ledger import Ledger
+from rollwright.runtime.parts import Attempt, Collected, GroupCounter
 from rollwright.tasks import Mixture, Stratum, TaskOrder
 from tests.runtime.fakes import ended, noon, score, task
 from tests.runtime.simulation.clock import SimulatedLoop
@@ -104,8 +104,10 @@ class Run:
     learn_s: float = 1.0
     batches: list[Collected] = field(default_factory=list)
     rows: list = field(default_factory=list)
-    state: CollectorState | None = None
-    balance: LedgerBalance | None = None
+    state: Any = None
+    """The collector's, after the newest step; None before the first."""
+    balance: Any = None
+    """The ledger's, likewise."""
     next_group: int = 0
     seconds: float = 0.0
     """Simulated, of the newest steps."""
@@ -125,17 +127,16 @@ class Run:
         ]
 
     def dispatcher(self) -> Dispatcher:
-        rules = DispatchRules(
-            **{
-                "stage": "rl",
-                "admission": self.admission,
-                "max_attempts": 2,
-                "concurrency": 1000,
-                "incomplete": "train",
-                "first_version": 0,
-                **self.rules,
-            }
-        )
+        given: dict[str, Any] = {
+            "stage": "rl",
+            "admission": self.admission,
+            "max_attempts": 2,
+            "concurrency": 1000,
+            "incomplete": "train",
+            "first_version": 0,
+            **self.rules,
+        }
+        rules = DispatchRules(**given)
         self.ledger = Ledger(noon, self.balance)
         counter = GroupCounter(self.next_group)
         made = Dispatcher(

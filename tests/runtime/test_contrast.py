@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rollwright.algorithms.sampling.dynamic_sampling import AtCap
 from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.buffer import RefillRule
 from rollwright.runtime.errors import NoProgressError
@@ -15,7 +16,7 @@ def dead(*groups):
     return lambda t: 0.0 if t.group_id in groups else float(t.slot % 2)
 
 
-def run_of(outcomes, *, most_extra=4, at_cap="best_available", seconds=lambda a: 1.0, max_lag=0, groups=2):
+def run_of(outcomes, *, most_extra=4, at_cap: AtCap = "best_available", seconds=lambda a: 1.0, max_lag=0, groups=2):
     return Run(
         episodes=Episodes(seconds),
         order=lambda: sources({"made": 1.0}),

@@ -1,6 +1,7 @@
 """Each attempt and each group is taken once, whatever is delivered twice (M114)."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.runtime.fakes import ended, noon, numbered_tasks, score
 
 def make(run_episode, **rules):
     ledger = Ledger(noon)
-    given = {"max_attempts": 3, "incomplete": "train", **rules}
+    given: dict[str, Any] = {"max_attempts": 3, "incomplete": "train", **rules}
     dispatcher = Dispatcher(
         DispatchRules(
             stage="rl",

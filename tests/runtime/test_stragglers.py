@@ -1,6 +1,7 @@
 """Oversampling: a full batch does not wait for the slowest; what it leaves is parked and goes on, or starts again."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.runtime.dispatching import Episodes, Run, sources
 SLOW = 20.0
 
 
-def run_of(stragglers, *, extra=2, max_lag=1, over_lag="expire", seconds=None):
+def run_of(stragglers, *, extra: Any = 2, max_lag: Any = 1, over_lag: Any = "expire", seconds=None):
     return Run(
         episodes=Episodes(seconds or (lambda a: SLOW if a.group_id in (1, 4) and a.slot == 1 else 1.0)),
         order=lambda: sources({"made": 1.0}),

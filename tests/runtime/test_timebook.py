@@ -1,6 +1,7 @@
 """Where the time of a run goes: each second of a part is in one state, and the part at work is named."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -75,6 +76,7 @@ def test_an_engine_is_busy_from_a_request_to_its_last_chunk_also_where_it_is_lef
         async for _ in engine.generate(request_of(1, chunk_tokens=1)):
             clock.advance(1)
         stream = engine.generate(request_of(2, chunk_tokens=1))
+        assert isinstance(stream, AsyncGenerator)
         await anext(stream)
         clock.advance(1)
         await stream.aclose()
