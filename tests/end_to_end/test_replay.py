@@ -7,10 +7,12 @@ import pytest
 from safetensors.numpy import load_file
 
 from rollwright.evidence import StoredRun, query
-from rollwright.recipes.runs import TrainOrder, train_run
+from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.replays import replay_run
+from rollwright.recipes.runs import TrainOrder, resume_run, train_run
 from rollwright.runtime.errors import ReplayError
 from tests.end_to_end.children import start_command
-from tests.end_to_end.small import Listener, small
+from tests.end_to_end.small import Listener, commits_of, kill, small, start, wait_for
 
 ASYNC = ("run.steps=6", "evaluation.every=3", "runtime.max_lag=2")
 
@@ -61,3 +63,14 @@ def test_a_replay_that_draws_other_tokens_ends_at_the_first_of_them(trained: Pat
     )
     with pytest.raises(ReplayError, match=r"differs first in trajectory t\d+-\d+-0, segment \d+ .*stored"):
         train_run(order, Listener())
+
+
+def test_a_killed_replay_is_not_resumed_but_begun_anew(trained: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    process = start("replay", trained, "--json", "--run-dir", again)
+    wait_for(process, lambda: len(commits_of(again)) > 0)
+    kill(process)
+    with pytest.raises(RecipeError, match=f"{again} replays .*delete .*rollwright replay {trained}"):
+        resume_run(again, Listener())
+    with pytest.raises(RecipeError, match=f"{again} already holds a run.*--run-dir"):
+        replay_run(trained, again, Listener())

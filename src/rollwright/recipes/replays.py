@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rollwright.evidence import Checkpoint, RunFolder, StoredRun
 from rollwright.recipes.errors import RecipeError
-from rollwright.recipes.runs import TrainOrder, stored_recipe, train_run
+from rollwright.recipes.runs import TrainOrder, holds_run, stored_recipe, train_run
 from rollwright.runtime.observers import Observer
 
 __all__ = ["ReplayResult", "replay_run"]
@@ -44,6 +44,11 @@ def replay_run(run: Path, run_dir: Path | None, observer: Observer) -> ReplayRes
         ReplayError: for the first token, log-probability or outcome that comes out otherwise.
     """
     path = run_dir or run.with_name(f"{run.name}-replay")
+    if holds_run(path):
+        raise RecipeError(
+            f"{path} already holds a run; a replay begins in a new folder: delete that one, or name another by "
+            "`--run-dir`."
+        )
     before = _last_checkpoint(StoredRun(run).folder)
     resolved = stored_recipe(run, ())
     if resolved.recipe.engine.mode != "deterministic":

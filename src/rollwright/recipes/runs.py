@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rollwright.evaluation import Evaluation
 from rollwright.evidence import (
@@ -57,14 +56,12 @@ from rollwright.runtime.progress import EvaluationPoint, Progress
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.weights import WeightShelf
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = [
     "EvaluationOrder",
     "TrainOrder",
     "TrainResult",
     "evaluate_run",
+    "holds_run",
     "resume_run",
     "stored_recipe",
     "train_run",
@@ -122,7 +119,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
     """
     resolved = order.resolved
     path = order.run_dir or _free_folder(resolved.recipe)
-    if (path / "manifest.json").exists():
+    if holds_run(path):
         raise RecipeError(f"{path} already holds a run; `rollwright resume {path}` goes on with it, or choose another.")
     refuse_untrainable(resolved.recipe)
     source = None if order.source is None else StoredRun(order.source)
@@ -144,10 +141,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
         folder = stack.enter_context(
             RunFolder.create(path, manifest, recipe_toml(resolved.recipe), tokenizer=tokenizer)
         )
-        if source is not None:
-            folder.record_event(
-                event_now(_SOURCE, "learns from the episodes of a stored run", path=str(source.folder.path.resolve()))
-            )
+        _note_kind(folder, order)
         loop_order = LoopOrder(
             folder=folder,
             observer=observer,
@@ -163,10 +157,28 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
         for reason in foundation.renderer.report.reasons:
             observer.warned(f"chat template: {reason}")
         if order.is_rollouts_only:
-            folder.record_event(event_now(_ROLLOUTS_ONLY, "records episodes and learns nothing"))
             collect = partial(collect_only, evaluation_groups=len(foundation.protocol.tasks))
             return _finish(foundation, loop_order, stack, _Start(checkpoint=None, progress=None), collect)
         return _finish(foundation, loop_order, stack, _Start(checkpoint=None, progress=None), None)
+
+
+def holds_run(path: Path) -> bool:
+    """Whether a folder holds a run already."""
+    return (path / "manifest.json").exists()
+
+
+def _note_kind(folder: RunFolder, order: TrainOrder) -> None:
+    """Note what kind of run it is, where it is no ordinary one: before its first commit, for `resume`."""
+    if order.source is not None:
+        folder.record_event(
+            event_now(_SOURCE, "learns from the episodes of a stored run", path=str(order.source.resolve()))
+        )
+    if order.follow is not None:
+        folder.record_event(
+            event_now(_REPLAY, "follows the schedule of a stored run", path=str(order.follow.resolve()))
+        )
+    if order.is_rollouts_only:
+        folder.record_event(event_now(_ROLLOUTS_ONLY, "records episodes and learns nothing"))
 
 
 def resume_run(path: Path, observer: Observer) -> TrainResult:
@@ -226,6 +238,12 @@ def _checkpoint_to_resume(folder: RunFolder, observer: Observer) -> Checkpoint |
     if any(event.kind == _ROLLOUTS_ONLY for event in folder.events()):
         raise RecipeError(
             f"{folder.path} only recorded episodes; learn from them by `rollwright train --from {folder.path}`."
+        )
+    followed = [event.fields["path"] for event in folder.events() if event.kind == _REPLAY]
+    if followed:
+        raise RecipeError(
+            f"{folder.path} replays {followed[0]}; a replay is not gone on with: delete {folder.path} and give "
+            f"`rollwright replay {followed[0]}` again."
         )
     choice = folder.newest_checkpoint()
     for refused in choice.refused:
@@ -292,6 +310,8 @@ def stored_recipe(run: Path, settings: Sequence[str]) -> Resolved:
 
 _ROLLOUTS_ONLY = "rollouts_only"
 """The event of a run that records and does not learn."""
+_REPLAY = "replay"
+"""The event that names the stored run whose schedule this one follows."""
 _SOURCE = "source"
 """The event that names the stored run that this one learns from."""
 
