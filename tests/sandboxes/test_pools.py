@@ -122,6 +122,26 @@ def test_an_id_that_is_not_the_recorded_one_refuses_to_start(walled: Sandboxes) 
 ISOLATIONS: tuple[Isolation, ...] = ("namespaces", "process")
 
 
+@pytest.mark.parametrize("isolation", ["namespaces", "process"])
+def test_sets_of_texts_have_one_order_in_every_pool(isolation: Isolation) -> None:
+    order = "print({str(number) for number in range(40)})"
+
+    async def run(pool: Sandboxes) -> list[str]:
+        async with pool.take() as sandbox:
+            by_command = await sandbox.shell(f'exec "$(command -v python3)" -c "{order}"')
+            return [(await sandbox.python(order)).stdout, (await sandbox.program(order)).stdout, by_command.stdout]
+
+    seen: list[list[str]] = []
+    for _ in range(2):
+        pool = open_sandboxes(SandboxProfile(isolation=isolation, limits=LIMITS), num_warm=0)
+        try:
+            seen.append(asyncio.run(run(pool)))
+        finally:
+            pool.close()
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) == 1
+
+
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_closing_a_pool_leaves_no_process_no_descriptor_and_no_thread(isolation: Isolation) -> None:
     before = (descendants(os.getpid()), len(os.listdir("/proc/self/fd")), threading.active_count())

@@ -9,7 +9,17 @@ from rollwright.sandboxes.errors import SandboxUnavailableError
 from rollwright.sandboxes.packages import PackageEntry
 from rollwright.sandboxes.sandbox import SandboxLimits
 
-__all__ = ["DISKS", "LEAST_DISK_BYTES", "PACKAGES", "WORK", "Bind", "Wall", "bundled_bubblewrap", "wall_of"]
+__all__ = [
+    "DISKS",
+    "LEAST_DISK_BYTES",
+    "PACKAGES",
+    "SAME_ORDER",
+    "WORK",
+    "Bind",
+    "Wall",
+    "bundled_bubblewrap",
+    "wall_of",
+]
 
 WORK = "/work"
 PACKAGES = "/packages"
@@ -22,6 +32,8 @@ ZEROS = ("--dev-bind", "/dev/full", "/dev/zero")
 READ_ONLY_IN_THE_END = ("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/")
 """Of `/proc`, the settings of its own namespaces: their owner may write them without any capability."""
 LEAST_DISK_BYTES = 2**20
+SAME_ORDER = {"PYTHONHASHSEED": "0"}
+"""So that sets of texts have one order in every sandbox: what a program prints is an observation, and repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,7 @@ def _before() -> tuple[str, ...]:
         "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
         "--disable-userns", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv",
         "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
+        *(word for name, value in SAME_ORDER.items() for word in ("--setenv", name, value)),
     ]  # fmt: skip
     for path in SYSTEM:
         source = Path(path)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rollwright.sandboxes.bubblewrap import DISKS, PACKAGES, WORK, bundled_bubblewrap, wall_of
+from rollwright.sandboxes.bubblewrap import DISKS, PACKAGES, SAME_ORDER, WORK, bundled_bubblewrap, wall_of
 from rollwright.sandboxes.errors import SandboxError, SandboxSetupError, SandboxUnavailableError
 from rollwright.sandboxes.packages import PackageEntry, packages_for
 from rollwright.sandboxes.payload import BOOT, Payload, compiled_payload
@@ -30,6 +30,9 @@ WEAKER = (
     "program may read every file that this user may read, see and signal this user's processes, and fill its disk. "
     "Name it only for programs that you trust."
 )
+ALONE = ("-s", "-P", "-S")
+"""Options of the Python that serves a sandbox: nothing of a user's or of the folder it starts in. Its environment is
+read, for it is all ours."""
 USERS_FROM = 2**20
 USERS_A_POOL = 2**10
 NUM_POOLS = 2**20
@@ -109,6 +112,7 @@ def _environment(profile: SandboxProfile, packages: tuple[PackageEntry, ...]) ->
         "PATH": f"{_python().parent}:/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
+        **SAME_ORDER,
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
@@ -147,7 +151,7 @@ def _settings(
     profile: SandboxProfile, packages: tuple[PackageEntry, ...], executable: Path
 ) -> dict[str, str | int | list[str] | list[list[str]]]:
     """What the starter needs to know; a user of its own for each slot, drawn from so many that no other pool has it."""
-    command = [str(_python()), "-I", "-S", "-c", BOOT]
+    command = [str(_python()), *ALONE, "-c", BOOT]
     users = USERS_FROM + secrets.randbelow(NUM_POOLS) * USERS_A_POOL
     if profile.isolation == "process":
         is_open = all(_others_may_enter(folder) for folder in (Path(sys.base_prefix), *Path(sys.base_prefix).parents))
@@ -157,6 +161,7 @@ def _settings(
             "after": [],
             "libraries": "",
             "binds": [],
+            "variables": list(map(list, SAME_ORDER.items())),
             "first_user": users if is_open else 0,
             "isolation": "process",
         }
@@ -167,6 +172,7 @@ def _settings(
         "after": [*wall.after, "--", *command],
         "libraries": wall.libraries,
         "binds": [[bind.source, bind.target] for bind in wall.binds],
+        "variables": [],
         "first_user": users,
         "isolation": "namespaces",
     }
@@ -181,6 +187,7 @@ def _profile_id(profile: SandboxProfile, packages: tuple[PackageEntry, ...], con
         {
             "profile": dataclasses.asdict(profile),
             "python": platform.python_version(),
+            "variables": SAME_ORDER,
             "packages": [[entry.name, entry.version] for entry in packages],
             "contents": [hashlib.sha256(content).hexdigest() for content in contents],
         },

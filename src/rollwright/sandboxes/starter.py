@@ -37,7 +37,9 @@ class Settings:
         self.after = _strings(message["after"])
         self.executable = os.open(str(message["executable"]), os.O_PATH)
         libraries = str(message["libraries"])
-        self.variables = {"LD_LIBRARY_PATH": f"/proc/self/fd/{_opened(libraries)}"} if libraries else {}
+        self.variables = {name: value for name, value in map(_strings, _items(message["variables"]))}
+        if libraries:
+            self.variables["LD_LIBRARY_PATH"] = f"/proc/self/fd/{_opened(libraries)}"
         self.binds = _staged([(source, target) for source, target in map(_strings, _items(message["binds"]))])
         self.filter = bytes.fromhex(str(message["filter"]))
         self.first_user = int(str(message["first_user"]))
