@@ -31,6 +31,7 @@ __all__ = [
     "LearnerCounters",
     "LearnerState",
     "StateCopy",
+    "copied_weights",
     "copy_state",
     "named_weights",
     "restore_state",
@@ -113,6 +114,23 @@ def copy_state(state: LearnerState) -> StateCopy:
 def named_weights(model: PreTrainedModel) -> dict[str, Tensor]:
     """Every weight by name, as views that the next update changes; tied ones stand under each of their names."""
     return {name: tensor.detach() for name, tensor in model.state_dict().items()}
+
+
+def copied_weights(weights: Mapping[str, object]) -> dict[str, Tensor]:
+    """The same numbers apart from the model, which no update changes; tied weights stay one tensor.
+
+    Args:
+        weights: of a model, by name.
+    """
+    copies: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Tensor] = {}
+    copied: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        assert isinstance(tensor, Tensor), f"{name} is no tensor"
+        place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+        if place not in copies:
+            copies[place] = tensor.detach().clone()
+        copied[name] = copies[place]
+    return copied
 
 
 def tensor_specs(weights: Mapping[str, Tensor]) -> tuple[TensorSpec, ...]:

@@ -288,7 +288,8 @@ class RestartingEngine:
     async def _is_ready(self, life: _Life) -> bool:
         """Give a new engine the newest weights, before anyone sees it.
 
-        A learner that has moved on has no longer what was published last; then the next publication is waited for.
+        Where no copy is kept, a learner that has moved on has no longer what was published last; then the next
+        publication is waited for.
         """
         until = asyncio.get_running_loop().time() + self._rules.weights_wait_s
         try:

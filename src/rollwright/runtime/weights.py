@@ -4,24 +4,55 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Protocol
 
 from rollwright.record import Engine, EngineLostError, Swap, WeightsManifest
 from rollwright.runtime.errors import RuntimeRunError
-from rollwright.runtime.parts import Learner
 
-__all__ = ["PublicationRule", "WeightChannel", "WeightShelf"]
+__all__ = ["KeepFn", "PublicationRule", "PublishingLearner", "WeightChannel", "WeightShelf"]
+
+KeepFn = Callable[[Mapping[str, object]], Mapping[str, object]]
+"""What lies on the shelf of the weights that were put there; called where the learner is called."""
+
+
+class PublishingLearner(Protocol):
+    """The learner as the channel sees it; every call blocks and runs in the learner's thread."""
+
+    def manifest(self, *, version: int, update: int) -> WeightsManifest:
+        """Names, shapes and digests of the weights as they stand."""
+        ...
+
+    def weights(self) -> Mapping[str, object]:
+        """The weights as they stand."""
+        ...
+
+
+def _themselves(weights: Mapping[str, object]) -> Mapping[str, object]:
+    return weights
 
 
 class WeightShelf:
-    """Where published weights lie until the engine has read them; its `read` is the engine's WeightReader."""
+    """Where published weights lie for the engine; its `read` is the engine's WeightReader.
 
-    def __init__(self) -> None:
-        """Start empty."""
+    What is read has to stay as it was published for as long as anyone reads it. A publication is waited for before the
+    next update, so what an engine reads over one may be the learner's own tensors. But an engine that is made again
+    reads at any time: where one can be asked for something while the learner trains, a copy is kept. Each copy is new:
+    one that was written over would change under an engine that is still reading it.
+    """
+
+    def __init__(self, keep: KeepFn = _themselves) -> None:
+        """Start empty.
+
+        Args:
+            keep: gives what is to be read; by default the tensors themselves, a copy where learning overlaps sampling.
+        """
+        self._keep = keep
         self._shelf: dict[str, Mapping[str, object]] = {}
 
     def put(self, location: str, weights: Mapping[str, object]) -> None:
-        """Lay weights out; the ones before are gone."""
-        self._shelf = {location: weights}
+        """Lay weights out; the ones before are gone, first, so that no more than one copy is held."""
+        self._shelf = {}
+        self._shelf = {location: self._keep(weights)}
 
     def read(self, manifest: WeightsManifest) -> Mapping[str, object]:
         """The tensors of a manifest.
@@ -55,13 +86,13 @@ _DRAIN = PublicationRule()
 class WeightChannel:
     """Publishes the learner's weights under the step after which they stood.
 
-    Nothing is copied on the way: the engine reads the learner's own tensors and lays them out in its own. So nothing
+    The engine reads from the shelf, which may hold the learner's own tensors, and lays them out in its own. So nothing
     may train while `publish` is under way.
     """
 
     def __init__(
         self,
-        learner: Learner,
+        learner: PublishingLearner,
         engine: Engine,
         shelf: WeightShelf,
         learner_thread: Executor,

@@ -159,6 +159,14 @@ async def run_evaluation(foundation: Foundation, episodes: Episodes, counter: Gr
     )
 
 
+def _shelf(recipe: RecipeConfig) -> WeightShelf:
+    """Of copies, where an engine that is made again may be asked for something while the learner trains."""
+    from rollwright.learner.state import copied_weights
+
+    runtime = recipe.runtime
+    return WeightShelf(copied_weights) if runtime.max_lag or runtime.oversample else WeightShelf()
+
+
 def _restarting(foundation: Foundation, order: LoopOrder, shelf: WeightShelf, watchdog: Watchdog) -> RestartingEngine:
     """An engine that is made again where it dies, hangs or keeps old weights."""
 
@@ -187,7 +195,7 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
         stack: what it opens is closed with.
     """
     recipe = foundation.recipe
-    shelf = WeightShelf()
+    shelf = _shelf(recipe)
     watchdog = Watchdog(
         order.watch_rules or WatchRules(run_s=recipe.runtime.stall_s), SystemClock(), order.observer.warned
     )
