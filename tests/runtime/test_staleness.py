@@ -9,6 +9,7 @@ import pytest
 from rollwright.record import Sampling, Segment
 from rollwright.runtime.admission import AdmissionRule
 from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
+from rollwright.runtime.errors import NoProgressError, first_of
 from rollwright.runtime.flights import newest_version, oldest_version
 from rollwright.runtime.ledger import Ledger
 from rollwright.runtime.parts import Attempt, GroupCounter
@@ -41,14 +42,8 @@ def versioned(attempt, versions):
     return replace(made, segments=(made.segments[0], *said))
 
 
-def batch_at(step, versions_of, *, slots=4, group_size=2, max_lag=2, **rules):
-    """The batch that is taken at `step` from groups that were sampled before it, with the account."""
-    ledger = Ledger(noon)
-
-    async def run(attempt):
-        return versioned(attempt, versions_of(attempt))
-
-    dispatcher = Dispatcher(
+def dispatcher_of(run, ledger, *, slots=4, group_size=2, max_lag=2, **rules):
+    return Dispatcher(
         DispatchRules(
             stage="rl",
             admission=AdmissionRule(batch_slots=slots, group_size=group_size, max_lag=max_lag),
@@ -64,6 +59,16 @@ def batch_at(step, versions_of, *, slots=4, group_size=2, max_lag=2, **rules):
         run_episode=run,
         score=score,
     )
+
+
+def batch_at(step, versions_of, **rules):
+    """The batch that is taken at `step` from groups that were sampled before it, with the account."""
+    ledger = Ledger(noon)
+
+    async def run(attempt):
+        return versioned(attempt, versions_of(attempt))
+
+    dispatcher = dispatcher_of(run, ledger, **rules)
 
     async def take():
         async with asyncio.TaskGroup() as background:
@@ -126,6 +131,39 @@ def test_an_episode_of_which_nothing_is_young_enough_expires_under_the_mask_too(
     batch, rows = batch_at(6, lambda a: (1, 2) if a.group_id == 0 else (5,), over_lag="mask")
     assert [g.group_id for g in batch.groups] == [1, 2]
     assert expired(rows) == {(0, 0, "lag"), (0, 1, "lag")}
+
+
+@pytest.mark.parametrize("over_lag", ["expire", "mask"])
+def test_where_all_that_is_sampled_expires_the_run_ends_with_what_would_help(over_lag):
+    with pytest.raises(ExceptionGroup) as caught:
+        batch_at(6, lambda a: (1, 2), max_lag=2, over_lag=over_lag)
+    error = first_of(caught.value)
+    assert isinstance(error, NoProgressError)
+    # Sixteen can be in flight or ready, and eight batches of four more say that none will ever be young enough.
+    assert str(error).startswith("48 slots in a row expired before the batch of step 6 was full")
+    decider = {"expire": "version 1 ", "mask": "version 2 "}[over_lag]
+    assert decider in str(error) and "nothing older than version 3 (max_lag is 2)" in str(error)
+    assert "runtime.max_lag" in str(error) and ("over_lag" in str(error)) == (over_lag == "expire")
+
+
+def test_what_expired_before_a_run_ends_for_it_is_kept_to_be_read():
+    ledger = Ledger(noon)
+
+    async def run(attempt):
+        return versioned(attempt, (0,))
+
+    dispatcher = dispatcher_of(run, ledger, max_lag=0)
+
+    async def take():
+        async with asyncio.TaskGroup() as background:
+            background.create_task(dispatcher.run())
+            await asyncio.wait_for(dispatcher.collect(2), 10)
+
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(take())
+    left = dispatcher.leftovers()
+    assert ledger.balance().by_state["expired"] == len(left) == 40
+    assert dispatcher.leftovers() == ()
 
 
 def test_a_group_that_waits_in_the_buffer_grows_old_there():

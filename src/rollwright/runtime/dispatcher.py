@@ -121,7 +121,7 @@ class Dispatcher:
         self._untrained: list[ScoredTrajectory] = []
         self._proposed: list[ProposedGroup] = []
         """Scored since the last batch, where groups without contrast are filtered."""
-        self._hopeless = HopelessWatch(batch_slots=rules.admission.batch_slots, max_attempts=rules.max_attempts)
+        self._hopeless = HopelessWatch(rules.admission, max_attempts=rules.max_attempts, over_lag=rules.over_lag)
 
     @property
     def needs_policy(self) -> bool:
@@ -143,16 +143,21 @@ class Dispatcher:
                 await self._wake.wait()
 
     async def collect(self, step: int) -> Collected:
-        """Wait for a batch of young enough groups; expired ones are counted and make room."""
+        """Wait for a batch of young enough groups; expired ones are counted and make room.
+
+        Raises:
+            NoProgressError: where all that is sampled expires.
+        """
         oldest = step - 1 - self._rules.admission.max_lag
-        expired: list[ScoredTrajectory] = []
         while True:
             batch, old = await self._buffer.take(self._rules.admission.batch_slots, oldest_allowed=oldest)
             if batch:
                 break
-            for ready in old:
-                expired += await self._expire(ready, oldest)
+            expired = [member for ready in old for member in await self._expire(ready, oldest)]
+            self._untrained += expired
+            self._hopeless.note_expired(expired, step=step, oldest_allowed=oldest)
             self._wake.set()
+        self._hopeless.note_batch()
         # Not yet trained: they keep their place in the account until the step is settled. A batch that stayed smaller
         # has used up its whole allowance.
         self._trained += self._rules.admission.batch_slots
@@ -160,7 +165,7 @@ class Dispatcher:
             self._account.accept(ready.group)
         filtered = [m for g in self._buffer.take_aside() for m in self._drop(g.group, "filtered", "no_contrast")]
         await self._hold_stragglers(step)
-        others = (*self._untrained, *expired, *filtered)
+        others = (*self._untrained, *filtered)
         self._untrained = []
         self._wake.set()
         return Collected(groups=tuple(r.group for r in batch), others=others, measures=self._measures())
@@ -172,7 +177,7 @@ class Dispatcher:
         self._steps += 1
 
     def leftovers(self) -> tuple[ScoredTrajectory, ...]:
-        """Failed and parked attempts that no batch has taken along."""
+        """Failed, parked and expired attempts that no batch has taken along."""
         left, self._untrained = tuple(self._untrained), []
         return left
 
