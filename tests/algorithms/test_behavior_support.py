@@ -93,6 +93,23 @@ def test_scores_over_candidates_are_log_softmax_with_the_rest_at_minus_infinity(
     assert torch.allclose(gradient, due)
 
 
+@pytest.mark.row("S253")
+@given(seed=st.integers(0, 2**31), top_p=st.floats(0.2, 1.0), temperature=st.floats(0.3, 3.0))
+def test_over_the_candidates_that_were_stored_the_probabilities_of_each_step_sum_to_one(seed, top_p, temperature):
+    """The sets are those of the weights that sampled; what scores them has moved since."""
+    draws = torch.Generator().manual_seed(seed)
+    sampled = 3 * torch.randn(4, 9, generator=draws, dtype=torch.float64)
+    moved = sampled + 0.5 * torch.randn(4, 9, generator=draws, dtype=torch.float64)
+    stored = candidate_set(sampled, temperature, top_p=top_p)
+    steps, tokens = stored.nonzero(as_tuple=True)
+    scores = support_logprobs(moved[steps], tokens, temperature, **supports(stored[steps]))
+    assert not scores.is_outside.any()
+    sums = torch.zeros(4, dtype=torch.float64).index_add(0, steps, scores.logprobs.exp())
+    assert torch.allclose(sums, torch.ones(4, dtype=torch.float64))
+    whole = tempered_logprobs(moved[steps], tokens, temperature)
+    assert bool((scores.logprobs >= whole - 1e-12).all())
+
+
 def test_temperatures_of_tokens_are_theirs():
     logits = torch.tensor([[2.0, 0.0], [2.0, 0.0]], dtype=torch.float64)
     tokens = torch.tensor([0, 0])
