@@ -9,8 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from rollwright.evidence import query
 from rollwright.recipes.resolve import Resolved, resolve
+from rollwright.recipes.runs import TrainOrder, train_run
 from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
 
 ROOT = Path(__file__).parents[2]
@@ -97,6 +100,17 @@ class Listener:
 
     def warned(self, sentence: str) -> None:
         self.warnings.append(sentence)
+
+
+def trained(path: Path, resolved: Resolved) -> Path:
+    """Train a recipe to its end; gives the run's folder back."""
+    train_run(TrainOrder(resolved=resolved, run_dir=path, source=None, is_rollouts_only=False), Listener())
+    return path
+
+
+def rows(run: Path, sql: str) -> tuple[Any, ...]:
+    """What a run answers."""
+    return tuple(query(run, sql).rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

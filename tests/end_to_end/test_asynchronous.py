@@ -2,13 +2,11 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rollwright.evidence import check, query
-from rollwright.recipes.runs import TrainOrder, train_run
-from tests.end_to_end.small import Listener, small_rl
+from rollwright.evidence import check
+from tests.end_to_end.small import rows, small_rl, trained
 
 SETTINGS = (
     "run.steps=5",
@@ -24,22 +22,16 @@ SETTINGS = (
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("asynchronous") / "run"
-    train_run(TrainOrder(resolved=small_rl(*SETTINGS), run_dir=path, source=None, is_rollouts_only=False), Listener())
-    return path
-
-
-def rows(run: Path, sql: str) -> tuple[Any, ...]:
-    return tuple(query(run, sql).rows)
+    return trained(tmp_path_factory.mktemp("asynchronous") / "run", small_rl(*SETTINGS))
 
 
 def test_every_token_is_trained_once_by_the_rules_and_the_record_says_so(run: Path) -> None:
     assert check(run).is_sound
     ((lag,),) = rows(run, "SELECT max(lag) FROM receipts")
     assert 1 <= lag <= 2
-    trained = "SELECT count(*) FROM slots WHERE state = 'trained'"
-    assert rows(run, trained) == ((5 * 16,),)
-    assert rows(run, f"{trained} AND trajectory_id NOT IN (SELECT trajectory_id FROM trajectories)") == ((0,),)
+    counted = "SELECT count(*) FROM slots WHERE state = 'trained'"
+    assert rows(run, counted) == ((5 * 16,),)
+    assert rows(run, f"{counted} AND trajectory_id NOT IN (SELECT trajectory_id FROM trajectories)") == ((0,),)
 
 
 def test_each_dispatched_slot_is_in_one_state_and_the_last_row_says_which(run: Path) -> None:

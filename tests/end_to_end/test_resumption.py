@@ -1,14 +1,13 @@
 """A run that parks what its limits cut and goes on with it: recorded whole, trained once, the same run again."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rollwright.evidence import check, query, table_hashes
+from rollwright.evidence import check, table_hashes
 from rollwright.recipes.runs import TrainOrder, train_run
 from tests.end_to_end.children import start_command
-from tests.end_to_end.small import RECIPE, Listener, arguments, small, small_rl
+from tests.end_to_end.small import RECIPE, Listener, arguments, rows, small, small_rl, trained
 
 SETTINGS = (
     "stages.warm_start.steps=1",
@@ -22,13 +21,7 @@ SETTINGS = (
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("resumption") / "run"
-    train_run(TrainOrder(resolved=small(*SETTINGS), run_dir=path, source=None, is_rollouts_only=False), Listener())
-    return path
-
-
-def rows(run: Path, sql: str) -> tuple[Any, ...]:
-    return tuple(query(run, sql).rows)
+    return trained(tmp_path_factory.mktemp("resumption") / "run", small(*SETTINGS))
 
 
 def test_what_is_parked_is_recorded_whole_and_its_tokens_are_trained_once_in_the_attempt_that_ends(run: Path) -> None:
