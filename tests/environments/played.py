@@ -25,6 +25,7 @@ class Played:
         """Status and text of each call, in order."""
         rows = self.trajectory.tool_calls
         texts = [p.text for p in self.submission.passages if p.kind == "tool"]
+        assert len(rows) == len(texts), (self.trajectory.terminal_reason, self.trajectory.failure_cause, rows, texts)
         return list(zip([row.status for row in rows], texts, strict=True))
 
 
