@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -296,7 +296,10 @@ def evaluate_run(order: EvaluationOrder, observer: Observer) -> Evaluation:
             kind="evaluation",
             step=checkpoint.step,
             trajectories=evaluation.trajectories,
-            evaluations=evaluation.rows,
+            # Called after its commit: the step may have been evaluated before, by this protocol or by another.
+            evaluations=tuple(
+                replace(row, evaluation=f"{row.evaluation}#{folder.next_commit}") for row in evaluation.rows
+            ),
         )
         folder.commit(rows, at=datetime.now(UTC))
         return evaluation
