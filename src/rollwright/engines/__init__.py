@@ -3,6 +3,7 @@
 The light engines are here; `rollwright.engines.embedded` needs torch and is imported by name.
 """
 
+from rollwright.engines.deltas import Delta, apply_delta, make_delta
 from rollwright.engines.errors import (
     DeterminismError,
     EngineError,
@@ -15,6 +16,7 @@ from rollwright.engines.recorder import RecordedChunk, RecordingEngine
 from rollwright.engines.scripted import Reply, ReplyFn, ScoreFn, ScriptedEngine, replies_in_order
 
 __all__ = [
+    "Delta",
     "DeterminismError",
     "EngineError",
     "EngineLostError",
@@ -27,5 +29,7 @@ __all__ = [
     "ScriptedEngine",
     "UnsupportedModelError",
     "WeightsRefusedError",
+    "apply_delta",
+    "make_delta",
     "replies_in_order",
 ]
