@@ -43,6 +43,11 @@ class Proofs:
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 
+    @property
+    def folder(self) -> Path:
+        """Where runs lie: of this commit where figures are recorded, else the test's own."""
+        return self._scratch if self._file is None else ROOT / "runs" / "proofs" / self._commit[:12]
+
     def run(self, name: str, *words: str, timeout_s: float) -> tuple[Path, Ended]:
         """Train with `rollwright train WORDS`, or go on with what an earlier attempt left.
 
@@ -51,8 +56,7 @@ class Proofs:
             words: behind `train`.
             timeout_s: for the whole command.
         """
-        folder = self._scratch if self._file is None else ROOT / "runs" / "proofs" / self._commit[:12]
-        path = folder / name
+        path = self.folder / name
         if (path / "manifest.json").exists():
             return path, rollwright("resume", path, "--json", timeout_s=timeout_s)
         return path, rollwright("train", *words, "--json", "--run-dir", path, timeout_s=timeout_s)

@@ -14,6 +14,7 @@ from rollwright.cli.environments import env_check, env_list, env_new
 from rollwright.cli.explaining import recipe_explain
 from rollwright.cli.failures import FAILED, STOPPED, Failure, failure_of
 from rollwright.cli.fixtures import fixtures
+from rollwright.cli.laddering import ladder
 from rollwright.cli.looking import query, recipe_list, recipe_show
 from rollwright.cli.machine import print_json
 from rollwright.cli.output import finish_output, open_output, say_aside
@@ -73,6 +74,7 @@ def make_app() -> typer.Typer:
     app.command(name="score")(score)
     app.command(name="audit")(audit)
     app.command(name="drill")(drill)
+    app.command(name="ladder")(ladder)
     app.command(name="query")(query)
     app.command(name="fixtures")(fixtures)
     recipe = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look at the recipes that ship.")

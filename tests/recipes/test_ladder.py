@@ -1,0 +1,284 @@
+"""The arms of a level, what is compared, and the gates, by hand-made figures."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from rollwright.cli.main import run_command
+from rollwright.evidence import RunFolder
+from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.ladder.arms import ClimbOrder, arms_of, complete, first_rl_step, last_step
+from rollwright.recipes.ladder.climb import report_of
+from rollwright.recipes.ladder.comparison import compare
+from rollwright.recipes.ladder.errors import LadderError
+from rollwright.recipes.ladder.figures import ArmFigures, CurvePoint, Score, Staleness
+from rollwright.recipes.ladder.gates import highest_unfailed, judge
+from rollwright.recipes.ladder.level import FinalProtocol, Gate, Measure, load_level
+from rollwright.recipes.ladder.measured import MeasuredRow, Spread, largest, mean, spread, total
+from rollwright.recipes.resolve import recipe_toml
+from tests.evidence.runs import manifest
+
+FIVE = load_level(5)
+TASKS = [f"t{number}" for number in range(20)]
+
+
+def order(folder: Path = Path("nowhere"), **changes) -> ClimbOrder:
+    base = ClimbOrder(level=FIVE, recipe=None, values=(), settings=(), seed=0, updates=None, tasks=None, folder=folder)
+    return replace(base, **changes)
+
+
+def gate(measure: Measure) -> Gate:
+    return next(g for g in FIVE.gates if g.measure == measure)
+
+
+def staleness(**changes) -> Staleness:
+    fresh = Staleness(
+        lag_mean=0.0,
+        lag_max=0.0,
+        lag_shares={"0": 1.0},
+        weights={"0.5": Spread(mean=1.0, worst=1.0), "0.99": Spread(mean=1.0, worst=1.0)},
+        weight_max=1.0,
+        weights_held=0.0,
+        ess=Spread(mean=1.0, worst=1.0),
+        kl=0.0,
+        kl_k3=0.0,
+        kl_k3_max=0.0,
+        mismatch=1e-5,
+        probe=1e-5,
+        disagreement=0.0,
+    )
+    return replace(fresh, **changes)
+
+
+def arm(lag: int, *, curve: Mapping[int, float], seconds: float, solved: int, stale: Staleness | None = None):
+    """An arm whose curve has one success or none a task: the first so many tasks are solved; a step takes `seconds`."""
+    points = tuple(
+        CurvePoint(
+            updates=updates,
+            success=share,
+            low=None,
+            high=None,
+            steps_s=updates * seconds,
+            clock_s=updates * seconds,
+            episodes=128 * updates,
+        )
+        for updates, share in curve.items()
+    )
+    by_task = {task: float(number < solved) for number, task in enumerate(TASKS)}
+    return ArmFigures(
+        name=f"lag {lag}",
+        value=lag,
+        run=f"runs/lag{lag}",
+        commit="c" * 40,
+        threads={"engine and learner in turns": 1},
+        resumed=0,
+        updates=points[-1].updates,
+        steps_s=points[-1].steps_s,
+        clock_s=points[-1].clock_s,
+        trained_tokens=1000,
+        tokens_per_s=1000 / points[-1].steps_s,
+        episodes=points[-1].episodes,
+        curve=points,
+        final=Score(value=solved / len(TASKS), low=0.0, high=1.0, num_tasks=len(TASKS)),
+        by_task=by_task,
+        curve_by_task={
+            updates: {task: float(number < round(share * len(TASKS))) for number, task in enumerate(TASKS)}
+            for updates, share in curve.items()
+        },
+        staleness=stale or staleness(),
+    )
+
+
+def beside(one: ArmFigures):
+    """That arm against a baseline that comes to 0.5 in 30 updates of 2 s."""
+    baseline = arm(0, curve={0: 0.0, 10: 0.2, 20: 0.4, 30: 0.5}, seconds=2.0, solved=10)
+    (comparison,) = compare([baseline, one])
+    return comparison
+
+
+AS_GOOD = arm(2, curve={0: 0.0, 10: 0.2, 20: 0.4, 30: 0.5}, seconds=1.0, solved=10)
+
+
+def test_every_measure_of_a_gate_is_asked_by_level_five_and_every_limit_says_where_it_comes_from():
+    assert {g.measure for g in FIVE.gates} == set(get_args(Measure))
+    assert all(g.source and g.label in ("D", "C", "I") for g in FIVE.gates)
+    assert FIVE.axis.values == (0, 1, 2, 4, 8)
+
+
+def test_the_arms_differ_in_the_lag_alone_and_share_the_correction_of_staleness():
+    arms = arms_of(order())
+    assert [one.name for one in arms] == ["lag 0", "lag 1", "lag 2", "lag 4", "lag 8"]
+    for one in arms[1:]:
+        found, due = one.resolved.values(), arms[0].resolved.values()
+        assert {key for key in due if found[key] != due[key]} == {"runtime.max_lag"}
+    assert {one.resolved.recipe.objective.correction.kind for one in arms} == {"truncated"}
+    recipe = arms[0].resolved.recipe
+    assert (first_rl_step(recipe), last_step(recipe)) == (221, 280)
+
+
+def test_what_a_person_asks_for_stands_on_top_of_the_level():
+    asked = order(values=(0, 3), settings=("learner.learning_rate=5e-4",), seed=4, updates=20, tasks=50)
+    for one in arms_of(asked):
+        recipe = one.resolved.recipe
+        assert (recipe.learner.learning_rate, recipe.run.seed, recipe.run.steps) == (5e-4, 4, 20)
+    assert asked.final == FinalProtocol(tasks=50, samples=FIVE.final.samples)
+
+
+@pytest.mark.parametrize("values", [(1, 2), (0,), (0, 2, 1), (0, 1, 1)])
+def test_values_that_make_no_ladder_are_refused(values):
+    with pytest.raises(RecipeError, match="give 0 first"):
+        arms_of(order(values=values))
+
+
+@pytest.mark.parametrize("setting", ["runtime.max_lag=3", "run.seed=2"])
+def test_a_setting_that_would_be_overwritten_is_refused(setting):
+    with pytest.raises(RecipeError, match=setting.partition("=")[0]):
+        arms_of(order(settings=(setting,)))
+
+
+def test_a_level_that_is_not_built_is_refused_in_a_sentence(capsys):
+    assert run_command(["ladder", "4"]) == 2
+    assert "level 4 of the ladder is not built; give 5" in capsys.readouterr().err
+
+
+def test_lags_that_are_no_numbers_are_refused(capsys):
+    assert run_command(["ladder", "5", "--lags", "0,two"]) == 2
+    assert "whole numbers" in capsys.readouterr().err
+
+
+def test_the_way_to_the_target_is_told_in_episodes_and_in_seconds():
+    comparison = beside(arm(2, curve={0: 0.0, 10: 0.1, 20: 0.3, 30: 0.4, 40: 0.5}, seconds=1.0, solved=10))
+    assert comparison.reached is not None and comparison.reached.updates == 40
+    assert comparison.clock_ratio == pytest.approx(40 / 60)
+    assert comparison.samples_ratio == pytest.approx(40 / 30)
+    assert comparison.speed_ratio == pytest.approx(2.0)
+
+
+def test_a_difference_is_paired_by_task():
+    # 10 and 12 of 20 tasks, the same 10 among them: deltas of 1 twice and 0 eighteen times.
+    difference = beside(replace(AS_GOOD, by_task={t: float(n < 12) for n, t in enumerate(TASKS)})).difference
+    deviation = math.sqrt((2 * 0.9**2 + 18 * 0.1**2) / 19)
+    half = 1.959964 * deviation / math.sqrt(20)
+    assert difference.value == pytest.approx(0.1)
+    assert (difference.low, difference.high) == (pytest.approx(0.1 - half), pytest.approx(0.1 + half))
+
+
+def test_arms_that_were_scored_on_other_tasks_are_not_compared():
+    with pytest.raises(LadderError, match="different tasks"):
+        beside(replace(AS_GOOD, by_task={task: 1.0 for task in TASKS[1:]}))
+
+
+def differing(*deltas: float):
+    """A comparison whose final success differs from the baseline's by these amounts, task by task."""
+    known = {task: float(number < 10) for number, task in enumerate(TASKS)}
+    changed = {task: known[task] + deltas[number % len(deltas)] for number, task in enumerate(TASKS)}
+    return beside(replace(AS_GOOD, by_task=changed))
+
+
+@pytest.mark.parametrize(
+    ("deltas", "outcome"),
+    [
+        ((0.0,), "passed"),
+        ((-0.09,), "passed"),
+        ((-0.5, -0.4), "failed"),
+        ((0.5, -0.5), "not enough evidence"),
+    ],
+)
+def test_quality_is_judged_by_the_whole_interval(deltas, outcome):
+    verdict = judge(gate("quality"), differing(*deltas))
+    assert verdict.outcome == outcome
+    assert verdict.low is not None and verdict.high is not None
+    assert f"[{verdict.low:.3f}, {verdict.high:.3f}]" in verdict.because
+
+
+def test_a_run_that_is_sooner_whatever_tasks_were_drawn_passes_the_clock():
+    verdict = judge(gate("clock"), beside(AS_GOOD))
+    assert (verdict.outcome, verdict.measured) == ("passed", pytest.approx(0.5))
+    assert verdict.high is not None and verdict.high <= 1.0
+
+
+def test_a_run_that_is_later_whatever_tasks_were_drawn_fails_the_clock():
+    assert judge(gate("clock"), beside(replace_seconds(3.0))).outcome == "failed"
+
+
+def test_a_run_that_never_comes_near_fails_the_clock_and_one_that_nearly_did_is_not_enough_evidence():
+    far = judge(gate("clock"), beside(arm(8, curve={0: 0.0, 10: 0.0, 20: 0.0, 30: 0.0}, seconds=1.0, solved=10)))
+    assert far.outcome == "failed" and far.measured is None and math.isinf(far.high or 0.0)
+    assert "never reached in 30 updates" in far.because
+    # One task short of the target: some resamples leave that task out.
+    near = judge(gate("clock"), beside(arm(4, curve={0: 0.0, 10: 0.2, 20: 0.4, 30: 0.45}, seconds=1.0, solved=10)))
+    assert near.outcome == "not enough evidence"
+
+
+def replace_seconds(seconds: float) -> ArmFigures:
+    return arm(2, curve={0: 0.0, 10: 0.2, 20: 0.4, 30: 0.5}, seconds=seconds, solved=10)
+
+
+@pytest.mark.parametrize(
+    ("measure", "good", "bad"),
+    [
+        ("kl", {"kl_k3": 0.05}, {"kl_k3": 0.0501}),
+        ("ess", {"ess": Spread(mean=0.9, worst=0.5)}, {"ess": Spread(mean=0.9, worst=0.49)}),
+        ("weights", {"weights_held": 0.01}, {"weights_held": 0.0101}),
+        ("mismatch", {"mismatch": 1e-4}, {"mismatch": 2e-4}),
+        ("probe", {"probe": 1e-4}, {"probe": 2e-4}),
+        ("disagreement", {"disagreement": 0.0}, {"disagreement": 0.001}),
+    ],
+)
+def test_a_limit_of_staleness_holds_up_to_its_number_and_no_further(measure, good, bad):
+    assert judge(gate(measure), beside(replace(AS_GOOD, staleness=staleness(**good)))).outcome == "passed"
+    assert judge(gate(measure), beside(replace(AS_GOOD, staleness=staleness(**bad)))).outcome == "failed"
+
+
+@pytest.mark.parametrize("measure", ["kl", "weights", "mismatch", "probe", "disagreement"])
+def test_what_was_not_measured_is_not_enough_evidence_and_says_why(measure):
+    field: str = {"kl": "kl_k3", "weights": "weights_held"}.get(measure, measure)
+    verdict = judge(gate(measure), beside(replace(AS_GOOD, staleness=staleness(**{field: None}))))
+    assert verdict.outcome == "not enough evidence"
+    assert verdict.because.startswith("no ") or verdict.because.startswith("the ")
+
+
+def test_the_same_number_of_updates_must_take_less_time():
+    assert judge(gate("whole"), beside(AS_GOOD)).outcome == "passed"
+    assert judge(gate("whole"), beside(replace_seconds(2.1))).outcome == "failed"
+
+
+def test_the_ladder_ends_at_the_first_lag_with_a_failed_gate():
+    baseline = arm(0, curve={0: 0.0, 30: 0.5}, seconds=2.0, solved=10)
+    good = [arm(lag, curve={0: 0.0, 30: 0.5}, seconds=1.0, solved=10) for lag in (1, 2, 8)]
+    worn = arm(4, curve={0: 0.0, 30: 0.5}, seconds=1.0, solved=10, stale=staleness(kl_k3=0.2))
+    report = report_of(FIVE, [baseline, good[0], good[1], worn, good[2]])
+    assert report.has_failed
+    assert report.highest == 2
+    assert [v.gate.measure for v in report.verdicts if v.outcome == "failed"] == ["kl"]
+    assert highest_unfailed([v for v in report.verdicts if v.value == 4], 0) == 0
+
+
+def test_a_report_says_what_makes_its_times_hard_to_compare():
+    baseline = arm(0, curve={0: 0.0, 30: 0.5}, seconds=2.0, solved=10)
+    other = replace(AS_GOOD, commit="d" * 40, resumed=1, threads={"engine": 1, "learner": 1})
+    notes = " ".join(report_of(FIVE, [baseline, other]).notes)
+    assert "different code" in notes and "gone on with 1 times" in notes and "threads differ" in notes
+
+
+def test_a_metric_is_averaged_by_its_items_and_rows_of_other_labels_are_left_alone():
+    rows = [
+        MeasuredRow(step=1, name="kl", labels={}, value=1.0, num_items=1),
+        MeasuredRow(step=2, name="kl", labels={}, value=4.0, num_items=2),
+        MeasuredRow(step=2, name="kl", labels={}, value=None, num_items=9),
+        MeasuredRow(step=2, name="kl", labels={"action": "stop"}, value=100.0, num_items=1),
+    ]
+    assert (mean(rows, "kl"), total(rows, "kl"), largest(rows, "kl")) == (3.0, 5.0, 4.0)
+    assert spread(rows, "kl", min) == Spread(mean=3.0, worst=1.0)
+    assert (mean(rows, "other"), largest(rows, "other")) == (None, None)
+
+
+def test_a_folder_with_another_run_is_refused_and_says_what_differs(tmp_path: Path):
+    one, other = (arms_of(order(tmp_path, updates=updates))[0] for updates in (20, 30))
+    RunFolder.create(one.path, manifest(), recipe_toml(other.resolved.recipe)).close()
+    with pytest.raises(RecipeError, match=r"run\.steps is 30 there and 20 here"):
+        complete(one, FIVE.final, lambda sentence: None)
