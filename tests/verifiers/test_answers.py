@@ -139,3 +139,30 @@ def test_tags_that_are_begun_and_never_ended_take_no_time_that_grows_with_their_
     text = "<answer>" * 125_000  # Minutes and more, where each is followed to the end of the text.
     assert read_answer(submitted(text), FREE).answer == text
     assert read_answer(submitted(f"<answer>7</ANSWER> {text}"), FREE).answer == "7"
+
+
+@pytest.mark.parametrize("form", ["boxed", "free"])
+@pytest.mark.parametrize("several", ["last", "only"])
+def test_boxes_in_boxes_are_read_without_cutting_each_of_them_out(form, several) -> None:
+    """All that 100,000 of them hold is 40 GB."""
+    depth = 100_000
+    text = "\\boxed{" * depth + "4" + "}" * depth
+    reading = read_answer(submitted(text), AnswerRule(form=form, several=several))
+    # In the free form the second from within holds one box alone, and counts as that one.
+    assert reading.num_answers == (depth if form == "boxed" else depth - 1)
+    assert reading.answer == ("4" if (form, several) == ("boxed", "last") else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"\boxed{\boxed{4}}", "4"),
+        (r"\boxed{ \fbox {4} }", "4"),
+        (r"\boxed{\boxed{\boxed{4}}}", None),
+        (r"\boxed{\boxed{4}.}", None),
+        (r"\boxed{4} and \boxed{\boxed{4}}", "4"),
+        (r"\boxed{4} and <answer>5</answer>", None),
+    ],
+)
+def test_a_box_that_wraps_one_box_is_no_answer_of_its_own(text: str, answer: str | None) -> None:
+    assert read_answer(submitted(text), AnswerRule(form="free")).answer == answer

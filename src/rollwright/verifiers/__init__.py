@@ -6,11 +6,11 @@ from rollwright.verifiers.answers import (
     Reading,
     Reasoning,
     after_reasoning,
-    boxed,
     final_text,
     read_answer,
 )
 from rollwright.verifiers.attack_diversity import AttackDiversityVerifier
+from rollwright.verifiers.boxes import boxed
 from rollwright.verifiers.choice import choice_verifier
 from rollwright.verifiers.composition import Composition, Part, Role, Score
 from rollwright.verifiers.end_state import end_state_verifier

@@ -1,10 +1,12 @@
 """What of an episode is graded: the visible text of the last turn, and the answer that stands in it."""
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from rollwright.record import Submission, TerminalReason
+from rollwright.verifiers.boxes import Box, begins_box, boxes, without_wrapping_boxes
 from rollwright.verifiers.errors import VerifierSetupError
 
 __all__ = [
@@ -13,7 +15,6 @@ __all__ = [
     "Reading",
     "Reasoning",
     "after_reasoning",
-    "boxed",
     "final_text",
     "read_answer",
     "tagged_texts",
@@ -25,6 +26,8 @@ _REVISION = "3"
 """Of how an answer is read out of a text."""
 _PHRASE = re.compile(r"^\W*####|\banswer(?:\s+is\b)?\W{0,3}[:=]|\banswer\s+is\b", re.IGNORECASE)
 """Behind it an answer stands, where nobody asked for a form."""
+_SAYING = re.compile("answer|####", re.IGNORECASE)
+"""Stands in every line with such a phrase."""
 _DENIED = re.compile(
     r"(?:\b(?:not|never|no|wrong|incorrect|false)|n't)[\s*_\"']+"
     r"(?:(?:the|an?|my|our|final|right|correct)[\s*_\"']+){0,3}$",
@@ -40,7 +43,8 @@ _DOUBTED = re.compile(
     re.IGNORECASE,
 )
 """Likewise, where the sentence around the phrase takes back what it says: "I do not think that the answer is"."""
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_DENYING = re.compile(r"no|n't|never|wrong|incorrect|false|whether|unlikely|untrue", re.IGNORECASE)
+"""Stands in every one of the two."""
 _CLOSING = re.compile(r"(?<=[.$])\s*I hope (?:it|this) is correct\W*$", re.IGNORECASE)
 _FILLER = re.compile(r"(?:(?:so|thus|then|hence|the|my|our|final|correct)\W*)+", re.IGNORECASE)
 _TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
@@ -49,8 +53,8 @@ _NEAR = 60
 """Characters before a phrase in which it can be denied."""
 _WRAPPERS = (("**", "**"), ("__", "__"), ("`", "`"), ("\\(", "\\)"), ("\\[", "\\]"))
 _MOST_WRAPPERS = 4
-_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-"""An escaped brace is a brace of the answer, not of the box."""
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,62 +132,65 @@ def read_answer(submission: Submission, rule: AnswerRule) -> Reading:
     graded = final_text(submission, rule)
     match rule.form:
         case "boxed":
-            found = boxed(graded.text)
+            return _chosen(boxes(graded.text), lambda box: box.held(graded.text), rule.several)
         case "marker":
-            found = _marked(graded.text, rule.marker, was_cut=_was_cut(submission))
+            return _chosen(_marked(graded.text, rule.marker, was_cut=_was_cut(submission)), str, rule.several)
         case "free":
-            found = _free(graded.text, was_cut=_was_cut(submission))
-    kinds = {_bare(text) for text in found} if rule.form == "free" else set(found)
-    if not found or (len(kinds) > 1 and (rule.several == "only" or rule.form == "free")):
+            return _chosen_free(graded.text, _free(graded.text, was_cut=_was_cut(submission)))
+
+
+def _chosen(found: Sequence[_Found], read: Callable[[_Found], str], several: Literal["last", "only"]) -> Reading:
+    """The last, unless it must be the only one."""
+    if not found:
+        return Reading(answer=None, num_answers=0)
+    last = read(found[-1])
+    # Read one by one up to the first that differs: boxes in boxes all do.
+    if several == "only" and any(read(one) != last for one in found):
         return Reading(answer=None, num_answers=len(found))
-    return Reading(answer=found[-1], num_answers=len(found))
+    return Reading(answer=last, num_answers=len(found))
 
 
-def boxed(text: str) -> tuple[str, ...]:
-    r"""What each complete `\boxed{}` or `\fbox{}` holds, braces balanced, in the order in which they begin."""
-    begins = {match.end() - 1 for match in _BOX.finditer(text)}
-    if not begins:
-        return ()
-    found: list[tuple[int, str]] = []
-    opened: list[int] = []
-    for match in _BRACE.finditer(text):  # One pass, however many boxes are begun and never closed.
-        place = match.start()
-        if text[place] == "{":
-            opened.append(place)
-        elif text[place] == "}" and opened and (start := opened.pop()) in begins:
-            found.append((start, text[start + 1 : place].strip()))
-    return tuple(held for _, held in sorted(found))
+def _chosen_free(text: str, found: Sequence[str | Box]) -> Reading:
+    """The last, where all say the same."""
+    last, bare, same = "", None, set[str]()
+    for one in found:
+        last = _unwrapped(one if isinstance(one, str) else one.held(text))
+        if last in same:
+            continue
+        if bare is not None and _bare(last) != bare:
+            return Reading(answer=None, num_answers=len(found))
+        bare = _bare(last)
+        same.add(last)
+    return Reading(answer=last if found else None, num_answers=len(found))
 
 
-def _marked(text: str, marker: str, *, was_cut: bool) -> tuple[str, ...]:
+def _marked(text: str, marker: str, *, was_cut: bool) -> list[str]:
     lines = text.split("\n")
     if was_cut:
         lines.pop()
-    found: list[str] = []
-    for line in lines:
-        stripped = line.strip()
-        if stripped[: len(marker)].casefold() == marker.casefold():
-            found.append(stripped[len(marker) :].strip())
-    return tuple(found)
+    folded = marker.casefold()
+    stripped = (line.strip() for line in lines)
+    return [line[len(marker) :].strip() for line in stripped if line[: len(marker)].casefold() == folded]
 
 
-def _free(text: str, *, was_cut: bool) -> tuple[str, ...]:
+def _free(text: str, *, was_cut: bool) -> list[str | Box]:
+    """All answers; a box stands for what it holds."""
     lines = text.split("\n")
     if was_cut:
         lines.pop()
-    found: list[str] = []
-    for line in lines:
+    found: list[str | Box] = []
+    for line in filter(_SAYING.search, lines):
         phrases = [phrase for phrase in _PHRASE.finditer(line) if not _is_denied(line, phrase.start())]
         ends = [*(phrase.start() for phrase in phrases[1:]), len(line)]
         for phrase, end in zip(phrases, ends, strict=False):
             said = _without_half_emphasis(_CLOSING.sub("", line[phrase.end() : end].strip(" \t:")))
-            if said and not _BOX.search(said) and not _FILLER.fullmatch(said) and not tagged_texts(said):
+            if said and not begins_box(said) and not _FILLER.fullmatch(said) and not tagged_texts(said):
                 found.append(said)
-    found += [held for held in boxed(text) if not _is_box(held)]
+    found += without_wrapping_boxes(text, boxes(text))
     found += [held.strip() for held in tagged_texts(text)]
     if not found and not was_cut and text.strip():
         found.append(text.strip())
-    return tuple(map(_unwrapped, found))
+    return found
 
 
 def tagged_texts(text: str) -> list[str]:
@@ -195,6 +202,8 @@ def tagged_texts(text: str) -> list[str]:
 
 def _is_denied(line: str, place: int) -> bool:
     before = line[max(0, place - _NEAR) : place]
+    if _DENYING.search(before) is None:
+        return False
     return _DENIED.search(before) is not None or _DOUBTED.search(before) is not None
 
 
@@ -203,12 +212,6 @@ def _without_half_emphasis(text: str) -> str:
     if text.count("**") % 2:
         text = text.removeprefix("**").strip() if text.startswith("**") else text.removesuffix(".").removesuffix("**")
     return text.strip(" \t:")
-
-
-def _is_box(held: str) -> bool:
-    """Whether a box holds one box and nothing else."""
-    begun, inner = _BOX.match(held), boxed(held)
-    return begun is not None and len(inner) == 1 and held[begun.end() : -1].strip() == inner[0]
 
 
 def _unwrapped(text: str) -> str:

@@ -35,7 +35,8 @@ def normalized(text: str, normalization: Normalization) -> str:
             case "case":
                 text = text.casefold()
             case "punctuation":
-                text = "".join(c for c in text if not unicodedata.category(c).startswith("P"))
+                signs = {ord(c) for c in set(text) if unicodedata.category(c).startswith("P")}
+                text = text.translate(dict.fromkeys(signs)) if signs else text
             case "articles":
                 text = _ARTICLES.sub(" ", text)
             case "whitespace":
