@@ -1,7 +1,7 @@
 """Someone else's scorer in a process of its own: whatever it does, the call ends with a word."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -57,3 +57,29 @@ def test_a_closed_pool_takes_no_call():
         closed.submit(1)
     with pytest.raises(VerifierSetupError, match="times are above 0"):
         ScorerLimits(cpu_s=0)
+
+
+def scored(pool: ScorerPool, requests: Sequence[int]) -> dict[int, object]:
+    """What all of them came to, asked for at once in this order."""
+    futures = {request: pool.submit(request) for request in requests}
+    return {request: future.result(60).value for request, future in futures.items()}
+
+
+@pytest.mark.row("S278")
+def test_processes_come_with_the_queue_and_go_without_one_and_results_do_not_depend_on_the_order():
+    limits = ScorerLimits(cpu_s=5.0, wall_s=60.0, num_workers=3, idle_s=0.5)
+    with ScorerPool("tests.verifiers.scorers:open_scorer", {"base": 10}, limits) as pool:
+        assert pool.num_processes == 0
+        assert pool.submit(1).result(60).value == 11
+        assert pool.num_processes == 1
+        requests = list(range(300))
+        rising = scored(pool, requests)
+        # More than one where calls wait, and no more than are allowed.
+        assert 1 < pool.num_processes <= limits.num_workers
+        until = time.monotonic() + 60
+        while pool.num_processes and time.monotonic() < until:
+            time.sleep(0.05)
+        assert pool.num_processes == 0
+        falling = scored(pool, requests[::-1])
+        assert rising == falling == {request: 10 + request for request in requests}
+    assert pool.num_processes == 0

@@ -38,10 +38,17 @@ class ScorerLimits:
     """Of a process: it imports the package."""
     memory_bytes: int = 4 * 2**30
     num_workers: int = 1
+    """At most; one more starts while all others are busy."""
+    idle_s: float = 600.0
+    """Without a call, after which a process ends; the next call starts one."""
 
     def __post_init__(self) -> None:
         """Refuse limits that no call could meet."""
-        if min(self.cpu_s, self.wall_s, self.start_s) <= 0 or self.memory_bytes < 2**28 or self.num_workers < 1:
+        if (
+            min(self.cpu_s, self.wall_s, self.start_s, self.idle_s) <= 0
+            or self.memory_bytes < 2**28
+            or self.num_workers < 1
+        ):
             raise VerifierSetupError(f"{self}: times are above 0, memory_bytes at least 2**28, num_workers at least 1")
 
 
@@ -92,12 +99,18 @@ class ScorerPool:
             num_threads=self._limits.num_workers,
             name="scorer",
             closed="the pool of scorers was closed",
+            idle_s=self._limits.idle_s,
         )
 
     @property
     def limits(self) -> ScorerLimits:
         """What one call may cost."""
         return self._limits
+
+    @property
+    def num_processes(self) -> int:
+        """That run now: none before the first call, and none where nobody has called for a while."""
+        return self._threads.num_processes
 
     def submit(self, request: Json, *, cpu_s: float | None = None) -> "Future[ScorerReply]":
         """Run `call` in a thread of the pool, where its process is."""
