@@ -3,6 +3,8 @@
 `make prove-drills` runs every fault with five seeds, synchronous and with lag.
 """
 
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,7 @@ from tests.end_to_end.children import start_command
 from tests.end_to_end.proofs import Proofs
 
 SANDBOXED = "interpreter-tiny"
+MATH = 'verifier.parts=[{kind="math"}]'
 SEEDS = range(5)
 LAGS = (0, 2)
 COMMAND = "make prove-drills"
@@ -30,7 +33,7 @@ def drilled(path: Path, name: str, *settings: str, seed: int = 0, alter: Alterat
     """One fault on the default recipe, or on one that has what the fault needs."""
     (fault,) = chosen_faults(name)
     recipe = SANDBOXED if fault.needs == "sandboxes" else "arithmetic-tool"
-    parts = ['verifier.parts=[{kind="math"}]'] if fault.needs == "workers" else []
+    parts = symbolic(path) if fault.needs == "workers" else []
     order = DrillsOrder(
         recipe=recipe,
         settings=(*parts, "runtime.threads=1", *settings),
@@ -40,6 +43,15 @@ def drilled(path: Path, name: str, *settings: str, seed: int = 0, alter: Alterat
         alter=alter,
     )
     return drill_fault(order, fault)
+
+
+def symbolic(path: Path) -> list[str]:
+    """Settings with tasks whose answers are no numbers: those alone are compared in processes of the verifier's own."""
+    tasks = path / "tasks.jsonl"
+    asked = [(f"Expand (x + {n})(x - 1).", f"x^2 + {n - 1}x - {n}") for n in range(2, 82)]
+    lines = [json.dumps({"prompt": prompt, "answer": answer}) for prompt, answer in asked]
+    tasks.write_text("\n".join(lines), encoding="utf-8")
+    return [MATH, f'tasks={{kind="jsonl", train="{tasks}"}}', 'stages=[{kind="rl", name="rl"}]']
 
 
 def test_a_run_whose_engine_dies_goes_on_and_its_account_is_whole(tmp_path: Path) -> None:
@@ -117,6 +129,16 @@ def test_a_fault_that_never_strikes_proves_nothing(tmp_path: Path) -> None:
     assert report.wrong == ("the fault never struck, so nothing was proved",)
 
 
+def test_processes_that_never_ran_were_not_killed_and_the_fault_is_skipped(tmp_path: Path) -> None:
+    (fault,) = chosen_faults("sandbox_dies")
+    # Nothing of this recipe runs in a sandbox.
+    order = DrillsOrder(recipe="arithmetic-tool", settings=(), faults=fault.name, seed=0, folder=tmp_path)
+    report = drill_fault(order, fault)
+    assert (report.hits, report.wrong) == (0, ())
+    assert report.skipped is not None
+    assert re.match(r"nothing that it kills was running at any of the \d+ moments", report.skipped)
+
+
 @pytest.mark.slow
 def test_the_command_prints_an_account_for_each_fault_and_ends_with_its_exit_code(tmp_path: Path) -> None:
     words = ["drill", "arithmetic-tool", "--faults", "disk_full,sandbox_dies", "--json", "--run-dir", tmp_path / "runs"]
@@ -146,6 +168,7 @@ def test_every_fault_passes_with_five_seeds(fault, lag: int, tmp_path: Path, pro
         }
         proofs.record(command, list(SEEDS), figures)
     assert figures["wrong"] == [[]] * len(SEEDS)
+    assert all(figures["hits"])
 
 
 def test_a_recipe_that_cannot_be_struck_is_skipped_with_the_reason(tmp_path: Path) -> None:

@@ -154,6 +154,18 @@ def test_strikes_count_from_the_moment_they_are_armed():
     assert strikes.hits == 2
 
 
+def test_a_strike_that_found_nothing_to_break_is_none_and_the_next_that_is_due_stands_in_for_it():
+    strikes = Strikes(first=2, every=3, most=1)
+    strikes.arm()
+    struck = []
+    for event in range(1, 12):
+        if strikes.hit():
+            struck.append(event)
+            if event < 8:
+                strikes.missed()
+    assert (struck, strikes.hits, strikes.misses) == ([2, 5, 8], 1, 2)
+
+
 @pytest.mark.parametrize("recipe", ["arithmetic-tool", "interpreter-tiny", "text-world-tiny", "workplace-tiny"])
 def test_a_recipe_made_small_keeps_its_parts(recipe):
     base = resolve(recipe).recipe

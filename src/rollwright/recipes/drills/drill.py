@@ -74,6 +74,8 @@ class _Struck:
     outcome: Outcome
     sentence: str
     hits: int
+    misses: int = 0
+    """Times at which the fault found nothing to break."""
     wrong: tuple[str, ...] = ()
 
 
@@ -121,7 +123,7 @@ def drill_fault(order: DrillsOrder, fault: Fault) -> DrillReport:
     if struck.outcome not in fault.outcomes:
         allowed = " or ".join(sorted(fault.outcomes)).replace("_", " ")
         wrong.append(f"the run {struck.outcome.replace('_', ' ')} ({struck.sentence}); it should be that it {allowed}")
-    if struck.hits == 0:
+    if struck.hits == 0 and struck.misses == 0:
         wrong.append("the fault never struck, so nothing was proved")
     heard = [struck.sentence]
     if struck.outcome != "goes_on":
@@ -137,13 +139,17 @@ def drill_fault(order: DrillsOrder, fault: Fault) -> DrillReport:
     return DrillReport(
         fault=fault,
         seed=order.seed,
-        skipped=None,
+        skipped=None if struck.hits or wrong else _idle(struck.misses),
         hits=struck.hits,
         outcome="; ".join(sentence for sentence in heard if sentence),
         account=account,
         wrong=tuple(wrong),
         seconds=time.monotonic() - began,
     )
+
+
+def _idle(misses: int) -> str:
+    return f"nothing that it kills was running at any of the {misses} moments at which it was to strike"
 
 
 _UNREADABLE = "resume did not bring it to its end"
@@ -154,20 +160,23 @@ def _struck_here(order: DrillOrder, limit_s: float) -> _Struck:
     try:
         run_struck(order, hearing, limit_s)
     except (RuntimeRunError, EvidenceError, InjectedFaultError) as error:
-        return _Struck(outcome="stops", sentence=_joined(f"stopped: {error}", hearing), hits=hearing.hits)
+        return _told("stops", f"stopped: {error}", hearing)
     except BaseExceptionGroup as group:
         first = _first_of(group)
         is_said = isinstance(first, RuntimeRunError | EvidenceError | InjectedFaultError)
         wrong = () if is_said else (f"the run ended in {type(first).__name__}: {first}",)
-        return _Struck(outcome="stops", sentence=_joined(f"stopped: {first}", hearing), hits=hearing.hits, wrong=wrong)
+        return _told("stops", f"stopped: {first}", hearing, wrong)
     except RecipeError:
         raise
     except Exception as error:  # noqa: BLE001 - a drill reports what a run ends in, and a bug is what it looks for
-        wrong = (f"the run ended in {type(error).__name__}: {error}",)
-        return _Struck(
-            outcome="stops", sentence=_joined("stopped by an error", hearing), hits=hearing.hits, wrong=wrong
-        )
-    return _Struck(outcome="goes_on", sentence=_joined("went on", hearing), hits=hearing.hits)
+        return _told("stops", "stopped by an error", hearing, (f"the run ended in {type(error).__name__}: {error}",))
+    return _told("goes_on", "went on", hearing)
+
+
+def _told(outcome: Outcome, sentence: str, hearing: Hearing, wrong: tuple[str, ...] = ()) -> _Struck:
+    return _Struck(
+        outcome=outcome, sentence=_joined(sentence, hearing), hits=hearing.hits, misses=hearing.misses, wrong=wrong
+    )
 
 
 def _joined(sentence: str, hearing: Hearing) -> str:

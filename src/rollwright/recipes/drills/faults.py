@@ -54,6 +54,7 @@ _GOES_ON = frozenset[Outcome]({"goes_on"})
 _STOPS = frozenset[Outcome]({"stops"})
 _KILLED = frozenset[Outcome]({"is_killed"})
 _EITHER = frozenset[Outcome]({"goes_on", "stops"})
+_MADE_AGAIN = "engine was made again"
 _RETRIED = "its episodes are retried in their slots, and the run goes on with the last published weights"
 
 FAULTS: tuple[Fault, ...] = (
@@ -63,6 +64,7 @@ FAULTS: tuple[Fault, ...] = (
         holds=_RETRIED,
         outcomes=_GOES_ON,
         engine="dies",
+        says=_MADE_AGAIN,
     ),
     Fault(
         name="engine_hangs",
@@ -70,6 +72,7 @@ FAULTS: tuple[Fault, ...] = (
         holds=_RETRIED,
         outcomes=_GOES_ON,
         engine="hangs",
+        says=_MADE_AGAIN,
     ),
     Fault(
         name="engine_dies_loading",
@@ -78,6 +81,7 @@ FAULTS: tuple[Fault, ...] = (
         outcomes=_GOES_ON,
         engine="dies_loading",
         spread=2,
+        says=_MADE_AGAIN,
     ),
     Fault(
         name="half_written_weights",

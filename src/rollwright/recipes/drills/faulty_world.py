@@ -81,7 +81,8 @@ class FaultyEnvironment:
             case "hangs":
                 await asyncio.Event().wait()
             case "loses_processes":
-                self._kill()
+                if not self._kill():
+                    self._strikes.missed()
             case _:
                 assert_never(fault)
 
@@ -156,7 +157,8 @@ class FaultyVerifier:
                 case "hangs":
                     await asyncio.Event().wait()
                 case "loses_processes":
-                    self._kill()
+                    if not self._kill():
+                        self._strikes.missed()
                 case _:
                     assert_never(fault)
         return await self._verifier.verify(submissions)

@@ -13,6 +13,7 @@ class Hearing:
         """Nothing is heard yet."""
         self.sentences: list[str] = []
         self.hits = 0
+        self.misses = 0
         self._shutdown: Shutdown | None = None
         self._stops_at: int | None = None
         self._is_rl = False

@@ -108,6 +108,7 @@ def run_struck(order: DrillOrder, hearing: Hearing, limit_s: float) -> int:
             asyncio.run(rig.live(foundation, folder, stack, limit_s))
         finally:
             hearing.hits += rig.strikes.hits
+            hearing.misses += rig.strikes.misses
         return hearing.hits
 
 

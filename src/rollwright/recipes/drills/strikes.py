@@ -26,12 +26,18 @@ class Strikes:
         self._lock = threading.Lock()
         self._seen = 0
         self._hits = 0
+        self._misses = 0
         self._is_armed = False
 
     @property
     def hits(self) -> int:
         """Events that were struck."""
         return self._hits
+
+    @property
+    def misses(self) -> int:
+        """Events that were to be struck, with nothing there to break."""
+        return self._misses
 
     def arm(self) -> None:
         """Count from here on."""
@@ -49,3 +55,9 @@ class Strikes:
                 self._hits += 1
                 return True
             return False
+
+    def missed(self) -> None:
+        """The event that was just struck had nothing to break: it is no hit, and the next that is due is struck."""
+        with self._lock:
+            self._hits -= 1
+            self._misses += 1
