@@ -236,7 +236,8 @@ def test_a_limit_of_staleness_holds_up_to_its_number_and_no_further(measure, goo
 
 @pytest.mark.parametrize("measure", ["kl", "weights", "mismatch", "probe", "disagreement"])
 def test_what_was_not_measured_is_not_enough_evidence_and_says_why(measure):
-    field: str = {"kl": "kl_k3", "weights": "weights_held"}.get(measure, measure)
+    fields = {"kl": "kl_k3", "weights": "weights_held"}
+    field = fields[measure] if measure in fields else measure
     verdict = judge(gate(measure), beside(replace(AS_GOOD, staleness=staleness(**{field: None}))))
     assert verdict.outcome == "not enough evidence"
     assert verdict.because.startswith("no ") or verdict.because.startswith("the ")
