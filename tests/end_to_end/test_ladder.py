@@ -82,6 +82,7 @@ def test_two_arms_are_trained_measured_and_judged_and_a_second_climb_only_reads_
     assert sorted(path.name for path in tmp_path.glob("*/commits/*")) == before
 
 
+@pytest.mark.row("S205")
 @pytest.mark.slow
 @pytest.mark.training
 def test_at_small_lags_the_quality_of_the_synchronous_run_is_held_and_every_limit_of_staleness(proofs: Proofs) -> None:
