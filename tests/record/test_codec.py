@@ -1,7 +1,7 @@
 """Records survive storage bit for bit, and what cannot be stored is refused with its place."""
 
 import dataclasses
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -156,6 +156,15 @@ def test_a_task_that_a_group_shares_is_stored_once(example):
     other = dataclasses.replace(example.trajectory, trajectory_id="t000001-01-0", slot=1)
     encoded = encode_trajectories([example, dataclasses.replace(example, trajectory=other)])
     assert encoded.tables["tasks"].num_rows == 1
+
+
+def test_a_time_of_another_zone_is_stored_as_the_same_moment(example):
+    india = timezone(timedelta(hours=5, minutes=30))
+    moved = dataclasses.replace(example.trajectory, started_at=example.trajectory.started_at.astimezone(india))
+    encoded = encode_trajectories([dataclasses.replace(example, trajectory=moved)])
+    [back] = decode_trajectories(encoded.tables, encoded.blobs.__getitem__)
+    assert back.trajectory.started_at == example.trajectory.started_at
+    assert back.trajectory.started_at.utcoffset() == timedelta(0)
 
 
 def test_half_a_surrogate_pair_in_a_text_is_escaped_instead_of_stopping_the_run(example):

@@ -250,7 +250,6 @@ def _write_shards(root: Path, shards: Mapping[Path, bytes], blobs: Mapping[str, 
     for folder in {path.parent for path in files}:
         folder.mkdir(exist_ok=True)
     write_files(files)
-    sync_folders(sorted({path.parent for path in files}))
 
 
 def _unwrite(root: Path, draft: CommitDraft, files: Sequence[_ShardFile]) -> None:

@@ -2,12 +2,15 @@
 
 A file is written under a temporary name, synced and renamed; the name is durable once its folder is synced. Several are
 synced at once, by threads: the disk then commits them together (measured on ext4: 6 ms for eight, and 52 one by one).
+Threads cost more of the processor than they save of the disk's time, so they are few, and one pool does all of a call.
 """
 
 import errno
 import os
 import shutil
-from collections.abc import Generator, Iterable, Mapping
+import threading
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +24,7 @@ __all__ = [
     "remove_partials",
     "sync_files",
     "sync_folders",
+    "sync_path",
     "write_file",
     "write_files",
 ]
@@ -28,7 +32,7 @@ __all__ = [
 PARTIAL = ".partial"
 """Ending of temporary names; what carries it never happened."""
 
-_NUM_THREADS = 8
+_NUM_THREADS = 4
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -52,14 +56,25 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write several files as `write_file` does, at once.
+    """Write several files as `write_file` does, at once, and make their names durable.
 
     Raises:
         OSError: of the first that failed; then none of them stays.
     """
+    left = Counter(path.parent for path in files)
+    lock = threading.Lock()
+
+    def write(path: Path, content: bytes) -> None:
+        write_file(path, content)
+        with lock:
+            left[path.parent] -= 1
+            is_last = not left[path.parent]
+        if is_last:
+            sync_path(path.parent)
+
     try:
         with ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="shards") as pool:
-            list(pool.map(write_file, files.keys(), files.values()))
+            list(pool.map(write, files.keys(), files.values()))
     except BaseException:
         for path in files:
             path.unlink(missing_ok=True)
@@ -68,14 +83,21 @@ def write_files(files: Mapping[Path, bytes]) -> None:
 
 def sync_folders(folders: Iterable[Path]) -> None:
     """Make the names in these folders durable."""
-    with ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="folders") as pool:
-        list(pool.map(_sync, dict.fromkeys(folders)))
+    _sync_all(tuple(dict.fromkeys(folders)))
 
 
 def sync_files(paths: Iterable[Path]) -> None:
     """Make the content of files that others wrote durable."""
-    with ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="files") as pool:
-        list(pool.map(_sync, paths))
+    _sync_all(tuple(paths))
+
+
+def sync_path(path: Path) -> None:
+    """Make the content of one file, or the names in one folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove_partials(folders: Iterable[Path]) -> None:
@@ -113,9 +135,9 @@ def disk_errors(what: str, folder: Path, num_bytes: int) -> Generator[None]:
         ) from error
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _sync_all(paths: Sequence[Path]) -> None:
+    if len(paths) == 1:
+        sync_path(paths[0])
+        return
+    with ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="syncs") as pool:
+        list(pool.map(sync_path, paths))

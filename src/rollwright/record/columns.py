@@ -5,7 +5,7 @@ caller makes of it; a list of numbers is a NumPy array, read-only when read.
 """
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from datetime import UTC, datetime
 from types import NoneType
 from typing import cast
@@ -42,13 +42,25 @@ _INTEGERS: Mapping[str, type[np.signedinteger | np.unsignedinteger]] = {
     "USMALLINT": np.uint16,
 }
 _FLOATS: Mapping[str, type[np.floating]] = {"FLOAT": np.float32, "DOUBLE": np.float64}
+_NO_NUMBERS: NDArray[np.float64] = np.zeros(0)
+_SCALARS: Mapping[str, pa.DataType] = {
+    "TEXT": pa.string(),
+    "BIGINT": pa.int64(),
+    "INT": pa.int32(),
+    "SMALLINT": pa.int16(),
+    "USMALLINT": pa.uint16(),
+    "DOUBLE": pa.float64(),
+    "FLOAT": pa.float32(),
+    "BLOB": pa.binary(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
 
 
 def arrow_type(of: ColumnType) -> pa.DataType:
     """The Arrow type of a column type."""
     match of:
         case Scalar():
-            return _scalar_type(of.sql)
+            return _SCALARS[of.sql]
         case ListOf():
             return pa.list_(arrow_type(of.item))
         case StructOf():
@@ -96,20 +108,6 @@ def as_field_map(**fields: object) -> Mapping[str, object]:
     return fields
 
 
-def _scalar_type(sql: str) -> pa.DataType:
-    types: Mapping[str, Callable[[], pa.DataType]] = {
-        "TEXT": pa.string,
-        "BIGINT": pa.int64,
-        "INT": pa.int32,
-        "SMALLINT": pa.int16,
-        "USMALLINT": pa.uint16,
-        "DOUBLE": pa.float64,
-        "FLOAT": pa.float32,
-        "BLOB": pa.binary,
-    }
-    return pa.timestamp("us") if sql == "TIMESTAMP" else types[sql]()
-
-
 def _encode_column(table: Table, column: Column, values: Sequence[object]) -> pa.Array:
     try:
         array = _encode(column.type, values, column.numbers)
@@ -138,8 +136,7 @@ def _encode(of: ColumnType, values: Sequence[object], numbers: Numbers) -> pa.Ar
 
 def _encode_scalars(of: Scalar, values: Sequence[object], numbers: Numbers) -> pa.Array:
     if of == TIMESTAMP:
-        times = cast("Sequence[datetime | None]", values)
-        return pa.array([None if t is None else _utc(t) for t in times], type=arrow_type(of))
+        return _encode_times(cast("Sequence[datetime | None]", values))
     if of in (FLOAT, DOUBLE):
         given = np.asarray([v for v in values if v is not None], dtype=np.float64)
         with np.errstate(over="ignore"):
@@ -170,10 +167,12 @@ def _encode_text(values: Sequence[object]) -> pa.Array:
         return pa.array(whole, type=pa.string())
 
 
-def _utc(time: datetime) -> datetime:
-    if time.tzinfo is None:
-        raise ValueError(f"the time {time} has no zone; give UTC, as datetime.now(UTC) does")
-    return time.astimezone(UTC).replace(tzinfo=None)
+def _encode_times(times: Sequence[datetime | None]) -> pa.Array:
+    for time in times:
+        if time is not None and time.tzinfo is None:
+            raise ValueError(f"the time {time} has no zone; give UTC, as datetime.now(UTC) does")
+    # Arrow takes a time with a zone to UTC.
+    return pa.array(times, type=arrow_type(TIMESTAMP))
 
 
 def _check_numbers(values: NDArray[np.floating], numbers: Numbers) -> None:
@@ -185,15 +184,20 @@ def _check_numbers(values: NDArray[np.floating], numbers: Numbers) -> None:
 
 
 def _encode_arrays(item: Scalar, values: Sequence[object], numbers: Numbers) -> pa.Array:
-    arrays = [None if v is None else np.asarray(v) for v in values]
-    lengths = np.array([0 if a is None else len(a) for a in arrays], dtype=np.int64)
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    parts = [a for a in arrays if a is not None and len(a)]
-    flat = np.concatenate(parts) if parts else np.zeros(0)
-    mask = pa.array(np.array([a is None for a in arrays], dtype=np.bool_))
+    arrays = [_NO_NUMBERS if v is None else np.asarray(v) for v in values]
+    offsets = _offsets(arrays)
+    parts = [a for a in arrays if len(a)]
+    flat = np.concatenate(parts) if parts else _NO_NUMBERS
+    mask = pa.array(np.array([v is None for v in values], dtype=np.bool_))
     return pa.ListArray.from_arrays(
         pa.array(offsets), pa.array(_cast(item, flat, numbers)), type=pa.list_(arrow_type(item)), mask=mask
     )
+
+
+def _offsets(lists: Sequence[Sized]) -> NDArray[np.int32]:
+    offsets = np.zeros(len(lists) + 1, dtype=np.int32)
+    np.cumsum(np.fromiter(map(len, lists), np.int32, len(lists)), out=offsets[1:])
+    return offsets
 
 
 def _cast(item: Scalar, flat: NDArray[np.generic], numbers: Numbers) -> NDArray[np.generic]:
@@ -213,7 +217,7 @@ def _cast(item: Scalar, flat: NDArray[np.generic], numbers: Numbers) -> NDArray[
 
 def _encode_lists(of: ListOf, values: Sequence[object], numbers: Numbers) -> pa.Array:
     lists = cast("Sequence[Sequence[object] | None]", values)
-    offsets = np.concatenate(([0], np.cumsum([0 if v is None else len(v) for v in lists]))).astype(np.int32)
+    offsets = _offsets([() if v is None else v for v in lists])
     flat = [inner for v in lists if v is not None for inner in v]
     if any(inner is None for inner in flat):
         raise ValueError("a list holds a null")

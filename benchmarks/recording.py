@@ -1,0 +1,226 @@
+"""What the record of a run costs it: receipts, ledger and store, as shares of its time and of its processor time.
+
+    python benchmarks/recording.py [--steps 40] [--taught 150] [--rounds 3] [--warm-up 3]
+
+The default recipe is trained, a process a round. Told are its RL steps, where nothing is evaluated and no checkpoint is
+written, each from the moment at which it is handed to the store to that of the next one:
+
+- timed: what receipts, ledger and store (encode, compress, write, sync) take of the processor, on whichever thread; and
+  for how long they held the loop, which makes receipts and ledger on its way and waits for the store's step before;
+- compared: every second of these steps is left out of the store, and the others are held against those. This has in it
+  what the store takes from other threads and caches, and not what receipts and ledger take.
+
+Shares are of the same run: both sides of them are slower where the machine is busy.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+from unittest.mock import patch
+
+from rollwright.evidence import Commit, CommitRows, RunFolder, durable
+from rollwright.recipes.resolve import resolve
+from rollwright.recipes.runs import TrainOrder, train_run
+from rollwright.runtime import learning
+from rollwright.runtime.ledger import Ledger
+from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+ROOT = Path(__file__).parents[1]
+HELPERS = ("shards", "syncs")
+"""Names of the threads that write for the one that commits."""
+ON_THE_WAY = ("receipts", "ledger")
+ASKED = 0.02
+"""The largest share that all of it may take."""
+
+
+@dataclass
+class Spent:
+    """Seconds of the processor and by the clock, by part, while they are counted."""
+
+    processor: dict[str, float] = field(default_factory=dict[str, float])
+    clock: dict[str, float] = field(default_factory=dict[str, float])
+    is_counting: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def timed(self, part: str, call: Callable[Given, Made]) -> Callable[Given, Made]:
+        """The call, with what its thread takes for it."""
+
+        def measured(*args: Given.args, **kwargs: Given.kwargs) -> Made:
+            began, spent = time.perf_counter(), time.thread_time()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self._add(part, time.thread_time() - spent, time.perf_counter() - began)
+
+        return measured
+
+    def helping(self, part: str, call: Callable[Given, Made]) -> Callable[Given, Made]:
+        """The call, timed where a thread makes it that writes for another."""
+        measured = self.timed(part, call)
+
+        def maybe(*args: Given.args, **kwargs: Given.kwargs) -> Made:
+            is_helper = threading.current_thread().name.startswith(HELPERS)
+            return (measured if is_helper else call)(*args, **kwargs)
+
+        return maybe
+
+    def _add(self, part: str, processor_s: float, clock_s: float) -> None:
+        if self.is_counting:
+            with self.lock:
+                self.processor[part] = self.processor.get(part, 0.0) + processor_s
+                self.clock[part] = self.clock.get(part, 0.0) + clock_s
+
+
+@dataclass
+class Steps:
+    """Seconds of the processor and by the clock of each step that is told."""
+
+    processor: list[float] = field(default_factory=list[float])
+    clock: list[float] = field(default_factory=list[float])
+
+
+class Watch:
+    """Keeps the time between steps that are handed to the store, apart for those that it leaves out."""
+
+    def __init__(self, spent: Spent, told: range) -> None:
+        self.spent = spent
+        self.told = told
+        self.stored, self.left_out = Steps(), Steps()
+        self.held: list[float] = []
+        self._before = (0.0, 0.0)
+
+    def is_left_out(self, step: int) -> bool:
+        return step in self.told and step % 2 == 1
+
+    def handed_over(self, step: int) -> None:
+        now = time.process_time(), time.perf_counter()
+        if step - 1 in self.told:
+            steps = self.left_out if self.is_left_out(step - 1) else self.stored
+            steps.processor.append(now[0] - self._before[0])
+            steps.clock.append(now[1] - self._before[1])
+        self._before = now
+        self.spent.is_counting = step in self.told
+
+    def step_finished(self, report: StepReport) -> None:
+        # A step tells for how long the one before it held the loop.
+        if report.step - 1 in self.told and not self.is_left_out(report.step - 1):
+            self.held.append(report.save_s)
+
+    def run_started(self, report: RunStarted) -> None: ...
+
+    def stage_started(self, report: StageStarted) -> None: ...
+
+    def evaluated(self, report: EvaluationReport) -> None: ...
+
+    def warned(self, sentence: str) -> None: ...
+
+
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
+    """One run, in this process."""
+    spent = Spent()
+    watch = Watch(spent, range(options.taught + options.warm_up, options.taught + options.steps - 1))
+    commit = RunFolder.commit
+
+    def committed(self: RunFolder, rows: CommitRows, *, at: datetime) -> Commit:
+        watch.handed_over(rows.step)
+        return self.commits[-1] if watch.is_left_out(rows.step) else stored(self, rows, at=at)
+
+    stored = spent.timed("store", commit)
+    settings = (
+        f"stages.warm_start.steps={options.taught}",
+        f"run.steps={options.steps}",
+        "runtime.checkpoint_every=10000",
+        "evaluation.every=10000",
+        "evaluation.tasks=8",
+        "evaluation.samples=1",
+    )
+    order = TrainOrder(
+        resolved=resolve("arithmetic-tool", settings), run_dir=folder, source=None, is_rollouts_only=False
+    )
+    with ExitStack() as stack:
+        for target, name, replacement in (
+            (RunFolder, "commit", committed),
+            (durable, "write_file", spent.helping("store", durable.write_file)),
+            (durable, "sync_path", spent.helping("store", durable.sync_path)),
+            (learning, "receipts_of", spent.timed("receipts", learning.receipts_of)),
+            (Ledger, "enter", spent.timed("ledger", Ledger.enter)),
+            (Ledger, "balance", spent.timed("ledger", Ledger.balance)),
+            (Ledger, "take_rows", spent.timed("ledger", Ledger.take_rows)),
+        ):
+            stack.enter_context(patch.object(target, name, replacement))
+        train_run(order, watch)
+    num_told = {part: len(watch.told) for part in ON_THE_WAY} | {"store": len(watch.stored.clock)}
+    return {
+        "stored": asdict(watch.stored),
+        "left_out": asdict(watch.left_out),
+        "held_s": statistics.mean(watch.held),
+        "parts_s": {part: seconds / num_told[part] for part, seconds in spent.processor.items()},
+        "on_the_way_s": sum(spent.clock.get(part, 0.0) / num_told[part] for part in ON_THE_WAY),
+    }
+
+
+@dataclass
+class Shares:
+    """One entry a round."""
+
+    timed: list[float] = field(default_factory=list[float])
+    compared: list[float] = field(default_factory=list[float])
+
+
+def run_round(options: argparse.Namespace, folder: Path, processor: Shares, clock: Shares) -> None:
+    """One run in a process of its own; prints its lines."""
+    sizes = [f"--steps={options.steps}", f"--taught={options.taught}", f"--warm-up={options.warm_up}"]
+    command = [sys.executable, __file__, "--here", str(folder), *sizes]
+    ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    found = json.loads(ended.stdout.splitlines()[-1])
+    stored, left_out = Steps(**found["stored"]), Steps(**found["left_out"])
+    parts: dict[str, float] = found["parts_s"]
+    held_s = found["held_s"] + found["on_the_way_s"]
+    processor_s, clock_s = statistics.mean(stored.processor), statistics.mean(stored.clock)
+    processor.timed.append(sum(parts.values()) / processor_s)
+    clock.timed.append(held_s / clock_s)
+    processor.compared.append(1 - statistics.median(left_out.processor) / statistics.median(stored.processor))
+    clock.compared.append(1 - statistics.median(left_out.clock) / statistics.median(stored.clock))
+    of_parts = ", ".join(f"{part} {1e3 * seconds:.1f} ms" for part, seconds in sorted(parts.items()))
+    print(
+        f"a step: {1e3 * processor_s:.0f} ms of the processor, of which {of_parts}; "
+        f"{1e3 * clock_s:.0f} ms by the clock, of which the loop was held {1e3 * held_s:.1f} ms",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--taught", type=int, default=150, help="steps of the warm start before")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=3, help="RL steps that are not told")
+    parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.here:
+        print(json.dumps(measure(options, options.here)))
+        return
+    processor, clock = Shares(), Shares()
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.rounds):
+            run_round(options, Path(folder) / str(number), processor, clock)
+    for what, shares in (("processor", processor), ("clock", clock)):
+        timed, compared = statistics.median(shares.timed), statistics.median(shares.compared)
+        print(f"{what}: timed {timed:.1%}, store compared {compared:+.1%}; asked is {ASKED:.0%} at most")
+
+
+if __name__ == "__main__":
+    main()
