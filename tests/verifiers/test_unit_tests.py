@@ -222,11 +222,13 @@ class Broken:
     def __init__(self, failures: Sequence[bool], within: Sandboxes) -> None:
         self._failures = list(failures)
         self._within = within
+        self.num_taken = 0
         self.profile = within.profile
         self.profile_id = within.profile_id
 
     @asynccontextmanager
     async def take(self):
+        self.num_taken += 1
         if self._failures and self._failures.pop(0):
             raise SandboxError("no memory for a sandbox")
         async with self._within.take() as sandbox:
@@ -472,3 +474,48 @@ def test_a_prelude_that_a_solution_completes_is_no_fault(verifier):
         ("import math\n\ndef one():\n    return 1\n\n", RIGHT),
     ):
         assert judged(verifier, f"```python\n{code}```", info={**ADD, "prelude": prelude}).outcome == 1.0
+
+
+@pytest.mark.parametrize(
+    ("prelude", "told"),
+    [
+        ("import no_such_module_of_the_task\n", "ModuleNotFoundError"),
+        ("import math\nmath.no_such_name\n", "AttributeError"),
+        ("import no_such_module_of_the_task\n\ndef add(a, b):", "ModuleNotFoundError"),
+        ("import os\nos.kill(os.getpid(), 9)\n", ""),
+        ("while True:\n    pass\n", "timeout"),
+    ],
+)
+@pytest.mark.parametrize("info", [ADD, SUM], ids=["calls", "streams"])
+def test_a_prelude_that_fails_by_itself_is_bad_gold_and_no_score(verifier, info, prelude: str, told: str) -> None:
+    limited = {**info, "prelude": prelude, "wall_s": 1.0}
+    for solution in (RIGHT, "    return a + b\n", "raise ValueError\n"):
+        verdict = judged(verifier, f"```python\n{solution}```", limited)
+        assert verdict.outcome == "grader_error"
+        assert "bad gold" in verdict.evidence and "prelude fails by itself" in verdict.evidence
+        assert told in verdict.evidence
+
+
+def test_a_solution_that_fails_behind_a_sound_prelude_has_failed(verifier: UnitTestVerifier) -> None:
+    for prelude, solution in (
+        ("import math\n", "import no_such_module_of_the_policy\n"),
+        ("import math\n", "def add(a, b):\n    return a - b\n"),
+        ("def add(a, b):", "    return a - b\n"),
+        ("try:\n    import no_such_module_of_the_task\n", "except KeyError:\n    pass\n"),
+        ("first = 1\n", "import os\nos._exit(0)\n"),
+    ):
+        assert judged(verifier, f"```python\n{solution}```", {**ADD, "prelude": prelude}).outcome == 0.0
+    reading = {**SUM, "prelude": "given = input()\n"}
+    assert judged(verifier, "```python\nprint(given)\n```", reading).outcome == 0.0
+    assert judged(verifier, "```python\nprint(sum(map(int, given.split())))\n```", reading).outcome == 1.0
+
+
+def test_a_prelude_is_run_alone_once_and_only_where_a_solution_failed(sandboxes: Sandboxes) -> None:
+    counting = Broken([], sandboxes)
+    verifier = UnitTestVerifier(rule=RULE, sandboxes=counting)
+    info = {**ADD, "prelude": "import math\n"}
+    assert judged(verifier, RIGHT, info).outcome == 1.0
+    assert counting.num_taken == 1
+    for _ in range(3):
+        assert judged(verifier, "def add(a, b):\n    return a\n", info).outcome == 0.0
+    assert counting.num_taken == 1 + 3 + 1

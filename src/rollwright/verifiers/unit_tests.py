@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rollwright.record import NamedValue, Submission, Verdict, digest
@@ -27,6 +27,7 @@ from rollwright.verifiers.grading import (
     no_answer,
     ungraded_verdict,
 )
+from rollwright.verifiers.preludes import Preludes
 from rollwright.verifiers.program_output import PROGRAM_OUTPUT_REVISION
 from rollwright.verifiers.program_running import PROGRAMS_REVISION, TestOutcome, prepare_program, run_test
 from rollwright.verifiers.program_tests import ProgramTests, read_program_tests
@@ -36,7 +37,7 @@ __all__ = ["UnitTestRule", "UnitTestVerifier"]
 _MAX_CODE_CHARACTERS = 500_000
 _ATTEMPTS = 2
 """Of a suite whose sandbox failed."""
-_REVISION = 2
+_REVISION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,8 @@ class UnitTestVerifier:
     deadline_s: float = 900.0
     """Of a call, waiting for a free sandbox included."""
     scope: Literal["trajectory"] = "trajectory"
+    preludes: Preludes = field(default_factory=Preludes, repr=False, compare=False)
+    """Those that ran alone."""
 
     @property
     def revision(self) -> str:
@@ -99,6 +102,8 @@ class UnitTestVerifier:
         if len(code) > _MAX_CODE_CHARACTERS or "\0" in code:
             return Grade(value=0.0, finding=UNPARSABLE, evidence=f"{len(code)} characters, or a null among them")
         runs = [await self._run(tests, code) for _ in range(self.tests.repeats)]
+        if any(outcome.status != "passed" for run in runs for outcome in run):
+            await self.preludes.refuse_failing(self.sandboxes, tests)
         return _graded(tests, runs, self.tests)
 
     async def _run(self, tests: ProgramTests, code: str) -> list[TestOutcome]:
