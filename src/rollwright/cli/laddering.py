@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rollwright.recipes.ladder.climb import LadderReport
     from rollwright.recipes.ladder.comparison import Comparison
     from rollwright.recipes.ladder.figures import ArmFigures, CurvePoint
+    from rollwright.recipes.ladder.level import Gate
 
 __all__ = ["ladder"]
 
@@ -169,8 +170,13 @@ def _show_tables(report: "LadderReport", arms: Sequence["ArmFigures"], screen: P
         [_staleness(arm) for arm in arms],
         title="staleness: mean and largest lag; weights, ESS and mismatch of the worst update; KL k3, nats a token",
     )
-    gates = [(v.arm, v.gate.measure, v.outcome, v.because) for v in report.verdicts]
-    screen.table(("arm", "gate", "verdict", "because"), gates, title=report.level.title)
+    screen.table(
+        ("arm", "seconds to it", "interval", "episodes to it", "episodes/s", "seconds of all updates"),
+        [_ratios(comparison) for comparison in report.comparisons],
+        title=f"times those of {arms[0].name}; seconds to it are episodes to it over episodes a second",
+    )
+    gates = [(v.arm, v.gate.measure, v.outcome, v.because, _asked(v.gate)) for v in report.verdicts]
+    screen.table(("arm", "gate", "verdict", "measured", "asked"), gates, title=report.level.title)
     for note in report.notes:
         screen.say(f"note: {note}")
     screen.say(f"no gate failed up to {report.level.axis.name} {report.highest}")
@@ -180,6 +186,17 @@ def _reached(point: "CurvePoint | None") -> tuple[str, str, str]:
     if point is None:
         return ("never", "", "")
     return (str(point.updates), str(point.episodes), f"{point.clock_s:.0f} s")
+
+
+def _ratios(comparison: "Comparison") -> tuple[str, ...]:
+    bounds = comparison.clock_interval
+    numbers = (comparison.samples_ratio, comparison.speed_ratio, comparison.whole_ratio)
+    interval_of = "" if bounds is None else f"[{bounds.low:.2f}, {bounds.high:.2f}]"
+    return (comparison.arm.name, _number(comparison.clock_ratio), interval_of, *map(_number, numbers))
+
+
+def _asked(gate: "Gate") -> str:
+    return f"{gate.bound.replace('_', ' ')} {gate.limit:g}"
 
 
 def _staleness(arm: "ArmFigures") -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class Verdict:
     low: float | None
     high: float | None
     because: str
-    """A sentence with the numbers."""
+    """The number with its interval, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def judge(gate: Gate, comparison: Comparison) -> Verdict:
         measured=found.value,
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
-        because=_because(gate, found),
+        because=_because(found),
     )
 
 
@@ -89,7 +89,7 @@ def _found(gate: Gate, comparison: Comparison) -> _Found:
         case "quality":
             return _Found(value=comparison.difference.value, interval=comparison.difference)
         case "clock":
-            never = f"success {comparison.target:.3f} was never reached in {comparison.arm.updates} updates"
+            never = f"{comparison.target:.3f} never reached in {comparison.arm.updates} updates"
             return _Found(value=comparison.clock_ratio, interval=comparison.clock_interval, missing=never)
         case "whole":
             return _Found(value=comparison.whole_ratio)
@@ -113,7 +113,6 @@ def _is_within(gate: Gate, value: float) -> bool:
     return value >= gate.limit if gate.bound == "at_least" else value <= gate.limit
 
 
-def _because(gate: Gate, found: _Found) -> str:
+def _because(found: _Found) -> str:
     number = found.missing if found.value is None else f"{found.value:.4g}"
-    interval = "" if found.interval is None else f" [{found.interval.low:.3f}, {found.interval.high:.3f}]"
-    return f"{number}{interval}; {gate.bound.replace('_', ' ')} {gate.limit:g} is asked"
+    return number if found.interval is None else f"{number} [{found.interval.low:.3f}, {found.interval.high:.3f}]"
