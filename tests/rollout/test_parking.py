@@ -228,6 +228,7 @@ def uncut_and_limits(renderer, world):
     return uncut, Limits(turns=9, episode_tokens=uncut.num_action_tokens // 2 + 3)
 
 
+@pytest.mark.row("S092")
 def test_each_token_keeps_the_version_that_drew_it(renderer):
     uncut, limits = uncut_and_limits(renderer, Sums())
     (leg,), whole = resumed(renderer, limits, Sums(), by_position(uncut, [3, 4]))

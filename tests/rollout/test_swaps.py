@@ -51,8 +51,7 @@ def stored(trajectory):
     return back.trajectory
 
 
-@pytest.mark.row("S235")
-@pytest.mark.row("S236")
+@pytest.mark.row("S097", "S235", "S236")
 @pytest.mark.parametrize(("swap", "cache"), [("recompute", 1), ("continue", 0)])
 def test_a_turn_that_new_weights_interrupt_keeps_its_beginning_and_is_stored_as_two_segments(renderer, swap, cache):
     old, new = model_of(0), model_of(1)

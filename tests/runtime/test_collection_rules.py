@@ -39,7 +39,7 @@ def gated(*, batch: int, extra: int, stragglers: str, learn_s: float = 0.0) -> R
     )
 
 
-@pytest.mark.row("S238")
+@pytest.mark.row("S092", "S238")
 def test_a_gate_of_three_of_four_opens_at_3_seconds_and_not_at_9_and_the_leftover_is_trained_once():
     whole = gated(batch=4, extra=0, stragglers="wait").steps(1)
     assert whole.seconds == pytest.approx(9.0) and [g.group_id for g in whole.groups] == [0, 1, 2, 3]
