@@ -135,12 +135,15 @@ class Dispatcher:
             NoProgressError: when group after group fails for good.
         """
         async with asyncio.TaskGroup() as groups:
-            while True:
-                while self._may_start():
-                    flight = self._start()
-                    groups.create_task(self._run_group(flight), name=f"group {flight.group_id}")
-                self._wake.clear()
-                await self._wake.wait()
+            try:
+                while True:
+                    while self._may_start():
+                        flight = self._start()
+                        groups.create_task(self._run_group(flight), name=f"group {flight.group_id}")
+                    self._wake.clear()
+                    await self._wake.wait()
+            finally:
+                self._call_all_off()
 
     async def collect(self, step: int) -> Collected:
         """Wait for a batch of young enough groups; expired ones are counted and make room.
@@ -284,6 +287,15 @@ class Dispatcher:
                 self._account.enter(flight, trajectory.slot, "failed", step=self._version + 1, trajectory=trajectory)
         self._account.enter_members(members, "ready", version=self._version)
         await self.deliver(Group(group_id=flight.group_id, task=flight.task, size=flight.size, members=tuple(members)))
+
+    def _call_all_off(self) -> None:
+        """Nothing starts any more: a slot goes on with no attempt, should its own cancellation be lost in one.
+
+        `asyncio.wait_for` of Python 3.11 loses a cancellation that comes together with what it waits for.
+        """
+        for flight in self._account.flights:
+            flight.called_off = flight.called_off or "over"
+        self._next_step.set()
 
     def _give_back(self, flight: Flight, rule: str, ended: Sequence[Trajectory | None]) -> None:
         """The draw is handed out again; what was made of it is recorded and never trained."""
