@@ -1,12 +1,11 @@
 """Arguments of a call held against the schema of an MCP server's tool: nothing is fetched, and every pattern ends."""
 
 import json
-from collections.abc import Iterator, Mapping
-from time import perf_counter
+from collections.abc import Mapping
 from typing import Any, cast
 
 import regex
-from jsonschema import Draft202012Validator, SchemaError, ValidationError, validators
+from jsonschema import Draft202012Validator, SchemaError, validators
 from jsonschema.protocols import Validator
 from referencing import Registry
 from referencing.exceptions import Unresolvable
@@ -15,12 +14,9 @@ from rollwright.environments.errors import EnvironmentSetupError
 from rollwright.environments.mcp_tools import McpTool
 from rollwright.record import EnvironmentBrokenError, RecordError
 from rollwright.tasks import Json
+from rollwright.tasks.schema_patterns import BoundedPatterns, PatternRules, has_unbounded_patterns
 
 __all__ = ["ArgumentSchema"]
-
-_PATTERN_S = 0.25
-_PATTERNS_S = 2.0
-"""Of all patterns on all arguments of one call."""
 
 
 class ArgumentSchema:
@@ -72,13 +68,7 @@ class ArgumentSchema:
 
     def _validator(self) -> Validator:
         """One for a single call: its patterns share one bound."""
-        patterns = _Patterns()
-        checks = {
-            "pattern": patterns.pattern,
-            "patternProperties": patterns.pattern_properties,
-            "additionalProperties": patterns.additional_properties,
-        }
-        bounded = cast("Any", validators).extend(Draft202012Validator, checks)
+        bounded = cast("Any", validators).extend(Draft202012Validator, BoundedPatterns(_RULES).checks)
         return cast("Validator", bounded(self._parameters, registry=cast("Any", Registry)()))
 
 
@@ -98,71 +88,18 @@ class _SlowPatternError(ValueError):
     """A pattern of the schema took too long on what the policy wrote."""
 
 
-class _Patterns:
-    """Patterns of a schema on the arguments of one call, each bounded in time, and all of them together."""
-
-    def __init__(self) -> None:
-        self._left_s = _PATTERNS_S
-
-    def pattern(self, _: Validator, pattern: str, instance: object, schema: object) -> Iterator[ValidationError]:
-        """The check of that name."""
-        if isinstance(instance, str) and not self._found(pattern, instance):
-            yield ValidationError(f"{instance[:60]!r} does not match {pattern!r}")
-
-    def pattern_properties(
-        self,
-        validator: Any,  # noqa: ANN401 - descend is no part of the protocol
-        patterns: Mapping[str, object],
-        instance: object,
-        schema: object,
-    ) -> Iterator[ValidationError]:
-        """The check of that name."""
-        if isinstance(instance, dict):
-            for pattern, below in patterns.items():
-                for key, value in cast("dict[str, object]", instance).items():
-                    if self._found(pattern, key):
-                        yield from validator.descend(value, below, path=key, schema_path=pattern)
-
-    def additional_properties(
-        self,
-        validator: Any,  # noqa: ANN401 - descend is no part of the protocol
-        below: object,
-        instance: object,
-        schema: Mapping[str, Any],
-    ) -> Iterator[ValidationError]:
-        """The check of that name."""
-        if not isinstance(instance, dict):
-            return
-        for key, value in cast("dict[str, object]", instance).items():
-            if key in schema.get("properties", {}) or any(
-                self._found(pattern, key) for pattern in schema.get("patternProperties", {})
-            ):
-                continue
-            if below is False:
-                yield ValidationError(f"{key[:60]!r} was unexpected: additional properties are not allowed")
-            else:
-                yield from validator.descend(value, below, path=key)
-
-    def _found(self, pattern: str, text: str) -> bool:
-        began = perf_counter()
-        try:
-            return regex.search(pattern, text, timeout=min(_PATTERN_S, self._left_s)) is not None
-        except TimeoutError as error:
-            raise _SlowPatternError(f"{text[:60]!r} takes too long to be held against {pattern!r}") from error
-        finally:
-            self._left_s = max(self._left_s - (perf_counter() - began), 1e-3)
+_RULES = PatternRules(
+    total_s=2.0,
+    translated=str,
+    unexpected=lambda key: f"{key[:60]!r} was unexpected: additional properties are not allowed",
+    slow=lambda pattern, text: _SlowPatternError(f"{text[:60]!r} takes too long to be held against {pattern!r}"),
+)
+"""Of all patterns on all arguments of one call."""
 
 
 def _refuse_unbounded(schema: object) -> None:
     """Refuse what would hold keys against patterns without a bound on the time."""
-    names: set[str] = set()
-    level = [schema]
-    while level:
-        maps = [cast("Mapping[str, object]", one) for one in level if isinstance(one, Mapping)]
-        lists = [cast("list[object]", one) for one in level if isinstance(one, list)]
-        names.update(name for one in maps for name in one)
-        level = [below for one in maps for below in one.values()] + [below for one in lists for below in one]
-    if {"patternProperties", "unevaluatedProperties"} <= names:
+    if has_unbounded_patterns(schema):
         raise SchemaError(
             "it has patternProperties and unevaluatedProperties, whose patterns together have no bound on their time; "
             "additionalProperties can be had"

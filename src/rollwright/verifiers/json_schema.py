@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import count
-from time import perf_counter
 from typing import Any, NoReturn, cast
 
 import jsonschema
@@ -16,6 +15,7 @@ from referencing.exceptions import Unresolvable
 
 from rollwright.record import NamedValue, Submission, digest
 from rollwright.tasks import Json, Payload
+from rollwright.tasks.schema_patterns import BoundedPatterns, PatternRules, has_unbounded_patterns
 from rollwright.verifiers.answers import AnswerRule, final_text
 from rollwright.verifiers.errors import GoldError
 from rollwright.verifiers.grading import UNPARSABLE, FunctionVerifier, Grade, gold_payload, no_answer
@@ -28,7 +28,6 @@ _MAX_DEPTH = 64
 _MAX_DIGITS = 400
 _MAX_REFERENCES = 20_000
 """Followed for one answer: where a schema refers to itself in two branches, they double with each of its levels."""
-_PATTERN_S = 0.25
 _PATTERNS_S = 5.0
 """Of all patterns on all texts of one answer."""
 _FENCED = regex.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", regex.DOTALL | regex.IGNORECASE)
@@ -171,8 +170,7 @@ def _schema_of(payload: Payload) -> Mapping[str, object]:
     if not isinstance(given, Mapping):
         raise GoldError(f"the schema is a {type(given).__name__}; it must be an object")
     schema = cast("Mapping[str, object]", given)
-    names = set(_names_in(schema))
-    if {"patternProperties", "unevaluatedProperties"} <= names:
+    if has_unbounded_patterns(schema):
         raise GoldError(
             "the schema has patternProperties and unevaluatedProperties, which match patterns without a bound on their "
             "time; write additionalProperties instead"
@@ -185,17 +183,6 @@ def _schema_of(payload: Payload) -> Mapping[str, object]:
     return schema
 
 
-def _names_in(schema: object) -> Iterator[str]:
-    """All keys of a schema, at any depth."""
-    level = [schema]
-    while level:
-        maps = [cast("Mapping[str, object]", one) for one in level if isinstance(one, Mapping)]
-        lists = [cast("Sequence[object]", one) for one in level if isinstance(one, list)]
-        for one in maps:
-            yield from one
-        level = [below for one in maps for below in one.values()] + [below for one in lists for below in one]
-
-
 def _validator(schema: Mapping[str, object]) -> Validator:
     """A validator that fetches nothing and whose patterns end in time."""
     kind = validators.validator_for(schema, default=Draft202012Validator)
@@ -203,13 +190,8 @@ def _validator(schema: Mapping[str, object]) -> Validator:
         kind.check_schema(dict(schema))
     except (jsonschema.SchemaError, RecursionError) as error:
         raise GoldError(f"the schema is none: {type(error).__name__}: {error}"[:400]) from error
-    patterns = _Patterns()
-    own = {
-        "pattern": patterns.pattern,
-        "patternProperties": patterns.pattern_properties,
-        "additionalProperties": patterns.additional_properties,
-        **_counted(cast("Any", kind).VALIDATORS),
-    }
+    rules = PatternRules(total_s=_PATTERNS_S, translated=_as_in_schemas, unexpected=_unexpected, slow=_slow)
+    own = {**BoundedPatterns(rules).checks, **_counted(cast("Any", kind).VALIDATORS)}
     bounded = cast("Any", validators).extend(kind, own)
     return cast("Validator", bounded(dict(schema), registry=cast("Any", Registry)()))
 
@@ -229,60 +211,12 @@ def _counted(checks: Mapping[str, Callable[..., Iterable[object] | None]]) -> di
     return {name: bounded(checks[name]) for name in ("$ref", "$dynamicRef", "$recursiveRef") if name in checks}
 
 
-class _Patterns:
-    """Patterns of a schema on one answer, each bounded in time, and all of them together."""
+def _unexpected(key: str) -> str:
+    return f"{key[:60]!r} is none of the properties"
 
-    def __init__(self) -> None:
-        self._left_s = _PATTERNS_S
 
-    def pattern(
-        self, _: Validator, pattern: str, instance: object, schema: object
-    ) -> Iterator[jsonschema.ValidationError]:
-        """The check of that name."""
-        if isinstance(instance, str) and not self._found(pattern, instance):
-            yield jsonschema.ValidationError(f"{instance[:60]!r} does not match {pattern!r}")
-
-    def pattern_properties(
-        self,
-        validator: Any,  # noqa: ANN401 - descend is no part of the protocol
-        patterns: Mapping[str, object],
-        instance: object,
-        schema: object,
-    ) -> Iterator[jsonschema.ValidationError]:
-        """The check of that name."""
-        if isinstance(instance, dict):
-            for pattern, below in patterns.items():
-                for key, value in cast("dict[str, object]", instance).items():
-                    if self._found(pattern, key):
-                        yield from validator.descend(value, below, path=key, schema_path=pattern)
-
-    def additional_properties(
-        self,
-        validator: Any,  # noqa: ANN401 - descend is no part of the protocol
-        below: object,
-        instance: object,
-        schema: Mapping[str, Any],
-    ) -> Iterator[jsonschema.ValidationError]:
-        """The check of that name."""
-        if not isinstance(instance, dict):
-            return
-        patterns: Sequence[str] = tuple(schema.get("patternProperties", {}))
-        for key, value in cast("dict[str, object]", instance).items():
-            if key in schema.get("properties", {}) or any(self._found(pattern, key) for pattern in patterns):
-                continue
-            if below is False:
-                yield jsonschema.ValidationError(f"{key[:60]!r} is none of the properties")
-            else:
-                yield from validator.descend(value, below, path=key)
-
-    def _found(self, pattern: str, text: str) -> bool:
-        began = perf_counter()
-        try:
-            return regex.search(_as_in_schemas(pattern), text, timeout=min(_PATTERN_S, self._left_s)) is not None
-        except TimeoutError as error:
-            raise _CostlyError("pattern", f"{pattern!r} took too long on {text[:60]!r}") from error
-        finally:
-            self._left_s = max(self._left_s - (perf_counter() - began), 1e-3)
+def _slow(pattern: str, text: str) -> _CostlyError:
+    return _CostlyError("pattern", f"{pattern!r} took too long on {text[:60]!r}")
 
 
 def _as_in_schemas(pattern: str) -> str:
