@@ -27,6 +27,7 @@ from rollwright.batches import BatchRules
 from rollwright.evaluation import Evaluation
 from rollwright.evidence import CommitRows, RunFolder
 from rollwright.record import LedgerRow, Metric, ScoredTrajectory
+from rollwright.runtime.echo_watch import EchoWatch
 from rollwright.runtime.errors import NoProgressError, RunStoppedError, RuntimeRunError, first_of
 from rollwright.runtime.learning import Learned, Lesson, learn
 from rollwright.runtime.ledger import Ledger, LedgerBalance
@@ -130,6 +131,7 @@ class Loop:
         self._reporter = Reporter(parts.success_threshold)
         self._idle = 0
         self._tool_use = ToolUseWatch()
+        self._echo = EchoWatch()
         self._saver = Saver(
             parts.folder,
             parts.checkpoints,
@@ -323,7 +325,7 @@ class Loop:
             )
         self._save_s = time.monotonic() - saving
         self._progressed(f"step {at.step}")
-        for sentence in self._tool_use.see(at.step, members):
+        for sentence in (*self._tool_use.see(at.step, members), *self._echo.see(at.step, members)):
             parts.observer.warned(sentence)
 
     def _check_serving(self, stage: Stage, step: int) -> None:
