@@ -68,6 +68,18 @@ def test_a_checkpoint_loads_in_transformers_and_gives_the_learners_scores(tmp_pa
     assert load_causal_lm(tmp_path / "step-000002").config.model_type == "qwen3"
 
 
+def test_a_snapshot_that_is_written_after_the_next_update_holds_what_stood_before_it(tmp_path):
+    learner, batch = trained(tmp_path)
+    snapshot, config = learner.snapshot(), learner.model.config.to_dict()
+    learner.train(batch, grpo(), first_update=3)
+    (tmp_path / "late").mkdir()
+    snapshot.write(tmp_path / "late")
+    saved = tmp_path / "step-000002"
+    for path in (path for path in saved.rglob("*") if path.is_file()):
+        assert path.read_bytes() == (tmp_path / "late" / path.relative_to(saved)).read_bytes(), path.name
+    assert learner.model.config.to_dict() == config, "saving fills in a configuration of its own"
+
+
 def test_nothing_in_a_checkpoint_is_pickled(tmp_path):
     trained(tmp_path)
     kinds = {path.suffix for path in (tmp_path / "step-000002").rglob("*") if path.is_file()}

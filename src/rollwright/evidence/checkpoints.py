@@ -21,6 +21,7 @@ from rollwright.evidence.shards import file_sha256
 __all__ = [
     "Checkpoint",
     "CheckpointChoice",
+    "KnownSound",
     "RefusedCheckpoint",
     "choose_checkpoint",
     "clean_checkpoints",
@@ -72,6 +73,29 @@ class CheckpointChoice:
     refused: tuple[RefusedCheckpoint, ...]
 
 
+class KnownSound:
+    """Checkpoints whose bytes were compared, by the looks of their files: size, place on the disk, and last change.
+
+    While they look the same, their bytes are not read again.
+    """
+
+    def __init__(self) -> None:
+        """None is known."""
+        self._looks: dict[str, Mapping[str, tuple[int, int, int]]] = {}
+
+    def note(self, folder: Path) -> None:
+        """The bytes of a checkpoint were compared just now."""
+        self._looks[folder.name] = _looks_of(folder)
+
+    def has(self, folder: Path) -> bool:
+        """True where a checkpoint looks as it did then."""
+        return self._looks.get(folder.name) == _looks_of(folder)
+
+    def forget(self, folder: Path) -> None:
+        """A checkpoint is gone."""
+        self._looks.pop(folder.name, None)
+
+
 _ADAPTER = TypeAdapter(_Marker)
 
 
@@ -105,8 +129,8 @@ def choose_checkpoint(root: Path, commits: Sequence[Commit]) -> CheckpointChoice
 
 
 @contextmanager
-def write_checkpoint(root: Path, commit: Commit) -> Generator[Path]:
-    """A folder to fill; on leaving, it is synced, marked and given its name, and on an error it is removed.
+def write_checkpoint(root: Path, commit: Commit, known: KnownSound) -> Generator[Path]:
+    """A folder to fill; on leaving, it is synced, marked, given its name and noted; on an error it is removed.
 
     Raises:
         DiskFullError: when there is no room; earlier checkpoints stay.
@@ -121,6 +145,7 @@ def write_checkpoint(root: Path, commit: Commit) -> Generator[Path]:
             yield temporary
             _seal(root, temporary, commit)
             _give_name(temporary, path)
+            known.note(path)
     except BaseException:
         if temporary.exists():
             shutil.rmtree(temporary)
@@ -128,13 +153,14 @@ def write_checkpoint(root: Path, commit: Commit) -> Generator[Path]:
 
 
 def prune_checkpoints(
-    root: Path, commits: Sequence[Commit], *, keep_last: int, keep: Callable[[Checkpoint], bool]
+    root: Path, commits: Sequence[Commit], known: KnownSound, *, keep_last: int, keep: Callable[[Checkpoint], bool]
 ) -> tuple[str, ...]:
     """Remove old checkpoints, only where `keep_last` newer ones are complete down to their bytes.
 
     Args:
         root: the run folder.
         commits: of the run.
+        known: which of them need no reading; those that are read now are noted.
         keep_last: how many of the newest stay, at least 1.
         keep: True for one to keep besides (the best, the one resumed from).
 
@@ -147,11 +173,12 @@ def prune_checkpoints(
     removed: list[str] = []
     for checkpoint in newest_first:
         if sound < max(1, keep_last):
-            sound += verify_checkpoint(checkpoint) is None
+            sound += _is_sound(checkpoint, known)
         elif not keep(checkpoint):
             # Its marker goes first, so that a kill leaves an incomplete folder and never a wrong one.
             (checkpoint.path / MARKER).unlink()
             shutil.rmtree(checkpoint.path)
+            known.forget(checkpoint.path)
             removed.append(checkpoint.name)
     return tuple(removed)
 
@@ -166,6 +193,20 @@ def clean_checkpoints(root: Path) -> None:
             shutil.rmtree(replaced)
         else:
             replaced.rename(original)
+
+
+def _is_sound(checkpoint: Checkpoint, known: KnownSound) -> bool:
+    if known.has(checkpoint.path):
+        return True
+    is_sound = verify_checkpoint(checkpoint) is None
+    if is_sound:
+        known.note(checkpoint.path)
+    return is_sound
+
+
+def _looks_of(folder: Path) -> Mapping[str, tuple[int, int, int]]:
+    found = ((path, path.stat()) for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): (of.st_size, of.st_ino, of.st_ctime_ns) for path, of in found}
 
 
 def _examine(root: Path, folder: Path, live: Mapping[int, Commit]) -> Checkpoint | RefusedCheckpoint:

@@ -15,6 +15,7 @@ from typing import Literal, Self
 from rollwright.evidence.checkpoints import (
     Checkpoint,
     CheckpointChoice,
+    KnownSound,
     RefusedCheckpoint,
     choose_checkpoint,
     clean_checkpoints,
@@ -59,6 +60,7 @@ class RunFolder:
         self._lock = lock
         self._commits = read_commits(path)
         self._tasks: frozenset[str] | None = None
+        self._sound = KnownSound()
 
     @classmethod
     def create(cls, path: Path, manifest: Manifest, recipe_toml: str, *, tokenizer: Path | None = None) -> Self:
@@ -220,13 +222,13 @@ class RunFolder:
     def writing_checkpoint(self, commit: Commit) -> Generator[Path]:
         """A folder to fill with the state after `commit`; it counts once the block has ended without an error."""
         self._assert_writing()
-        with write_checkpoint(self.path, commit) as folder:
+        with write_checkpoint(self.path, commit, self._sound) as folder:
             yield folder
 
     def prune_checkpoints(self, *, keep_last: int, keep: Callable[[Checkpoint], bool]) -> tuple[str, ...]:
         """Remove old checkpoints; the newest `keep_last` sound ones stay, and those that `keep` names."""
         self._assert_writing()
-        return prune_checkpoints(self.path, self._commits, keep_last=keep_last, keep=keep)
+        return prune_checkpoints(self.path, self._commits, self._sound, keep_last=keep_last, keep=keep)
 
     def record_event(self, event: Event) -> None:
         """Append to `events.jsonl`."""

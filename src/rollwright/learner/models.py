@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
 from transformers import AutoModelForCausalLM, GgufConfig, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 from transformers.utils import logging
 
@@ -154,10 +155,16 @@ def load_gguf(file: Path, precision: Precision = Precision.FP32) -> PreTrainedMo
     return _loaded(file.parent, precision, options)
 
 
-def save_model(model: PreTrainedModel, folder: Path) -> None:
-    """Write an ordinary Hugging Face folder (config.json, generation_config.json, model.safetensors)."""
+def save_model(model: PreTrainedModel, folder: Path, weights: Mapping[str, Tensor] | None = None) -> None:
+    """Write an ordinary Hugging Face folder (config.json, generation_config.json, model.safetensors).
+
+    Args:
+        model: says what it is.
+        folder: to be filled.
+        weights: by name; by default the model's own.
+    """
     with without_progress_bars(), system_errors():
-        model.save_pretrained(folder)
+        model.save_pretrained(folder, state_dict=None if weights is None else dict(weights))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -68,6 +68,9 @@ class StateCopy:
     """A learner's state at one moment, which nothing changes any more; it can be written beside the next update."""
 
     model: PreTrainedModel
+    """Says what the model is; its weights are those that train."""
+    weights: Mapping[str, Tensor]
+    """By name, as they stood; tied ones stand under each of their names."""
     moments: Mapping[str, Tensor]
     """Of the optimizer."""
     random_state: Tensor
@@ -82,7 +85,7 @@ class StateCopy:
         """
         inner = folder / STATE_FOLDER
         inner.mkdir()
-        save_model(self.model, folder)
+        save_model(self.model, folder, self.weights)
         with system_errors():
             save_file(dict(self.moments), inner / "optimizer.safetensors")
             save_file({"torch_cpu": self.random_state}, inner / "rng.safetensors")
@@ -103,7 +106,8 @@ def copy_state(state: LearnerState) -> StateCopy:
     numbers = asdict(state.counters)
     numbers |= {"num_applied": state.optimizer.num_applied, "num_skipped": state.optimizer.num_skipped}
     return StateCopy(
-        model=deepcopy(state.model),
+        model=_described(state.model),
+        weights=_copied(named_weights(state.model)),
         moments={name: tensor.clone() for name, tensor in state.optimizer.state_tensors().items()},
         random_state=torch.get_rng_state(),
         numbers=numbers,
@@ -200,6 +204,27 @@ def restore_state(state: LearnerState, folder: Path) -> PreTrainedModel | None:
     state.counters.num_bad_in_a_row = numbers["num_bad_in_a_row"]
     torch.set_rng_state(rng["torch_cpu"])
     return reference
+
+
+def _described(model: PreTrainedModel) -> PreTrainedModel:
+    """The model with a configuration of its own, which saving fills in; all else is shared.
+
+    A deep copy makes every module anew, in Python, while the engine and the episodes want the interpreter too.
+    """
+    described = copy(model)
+    described.config = deepcopy(model.config)
+    described.generation_config = deepcopy(model.generation_config)
+    return described
+
+
+def _copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights apart from the model; tied ones stay tied."""
+    copies: dict[tuple[int, tuple[int, ...]], Tensor] = {}
+    for tensor in weights.values():
+        place = (tensor.data_ptr(), tuple(tensor.shape))
+        if place not in copies:
+            copies[place] = tensor.clone()
+    return {name: copies[tensor.data_ptr(), tuple(tensor.shape)] for name, tensor in weights.items()}
 
 
 def _check(folder: Path) -> None:
