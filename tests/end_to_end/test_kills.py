@@ -47,6 +47,8 @@ class Killed:
     """A run that was killed and resumed to its end."""
 
     path: Path
+    whole_s: float
+    """What an undisturbed run takes."""
     kills_s: Sequence[float]
     """After the start of its process."""
     commits: Sequence[int]
@@ -79,29 +81,34 @@ def killed_and_resumed(like: Undisturbed, seed: int, folder: Path) -> Killed:
     chance = random.Random(seed)
     path = folder / "run"
     begin = [*like.words, "--run-dir", path]
-    moments = [chance.uniform(0.0, like.seconds)]
-    while not is_killed(begin, folder, moments[0]):
-        # It was faster than the undisturbed run and came to its end: no kill.
-        path.rename(folder / f"missed-{moments[0]}")
-        moments = [chance.uniform(0.0, like.seconds)]
+    whole_s = like.seconds
+    moments = [chance.uniform(0.0, whole_s)]
+    while (took_s := killed_after(begin, folder, moments[0])) is not None:
+        # It came to its end before: no kill, and the machine is faster than it was.
+        path.rename(folder / f"missed-{took_s}")
+        whole_s = took_s
+        moments = [chance.uniform(0.0, whole_s)]
     commits = [len(commits_of(path))]
     if seed % 3 == 2:
-        moment = chance.uniform(0.0, like.seconds - moments[0])
-        if is_killed(go_on(path, begin), folder, moment):
+        moment = chance.uniform(0.0, whole_s - moments[0])
+        if killed_after(go_on(path, begin), folder, moment) is None:
             moments.append(moment)
             commits.append(len(commits_of(path)))
     ended = start_command(go_on(path, begin), folder).ended(timeout_s=300)
     assert ended.code == 0, ended.err or ended.out
-    return Killed(path=path, kills_s=[round(moment, 3) for moment in moments], commits=commits, ended=ended)
+    return Killed(
+        path=path, whole_s=whole_s, kills_s=[round(moment, 3) for moment in moments], commits=commits, ended=ended
+    )
 
 
-def is_killed(words: Sequence[str | Path], folder: Path, after_s: float) -> bool:
-    """Kill a command so long after its start; False where it ended before."""
-    end = time.monotonic() + after_s
+def killed_after(words: Sequence[str | Path], folder: Path, after_s: float) -> float | None:
+    """Kill a command so long after its start; where it ended before: how long it took."""
+    began = time.monotonic()
     child = start_command(words, folder)
-    child.wait_for(lambda: time.monotonic() >= end, timeout_s=after_s + 60)
+    child.wait_for(lambda: time.monotonic() >= began + after_s, timeout_s=after_s + 60)
+    took_s = time.monotonic() - began
     child.kill()
-    return child.ended().code == -signal.SIGKILL
+    return None if child.ended().code == -signal.SIGKILL else took_s
 
 
 def go_on(path: Path, begin: Sequence[str | Path]) -> Sequence[str | Path]:
@@ -158,7 +165,7 @@ def test_a_killed_run_is_the_undisturbed_one(
         assert weights_of(run.path) == weights_of(synchronous.path)
         account = whole_account(run.path, 0)
         assert_balances_at_every_step(run.path)
-        figures = figures_of(run, synchronous, account)
+        figures = figures_of(run, account)
         proofs.record(command, [seed], figures)
     assert figures["kills_s"]
 
@@ -179,15 +186,15 @@ def test_a_killed_asynchronous_run_has_a_whole_account_and_replays_to_its_own_we
         assert ended.code == 0, f"killed after {run.kills_s} seconds: {ended.err or ended.last}"
         assert ended.last["is_equal"]
         assert weights_of(run.path) == weights_of(tmp_path / "again")
-        figures = figures_of(run, asynchronous, account)
+        figures = figures_of(run, account)
         proofs.record(command, [seed], figures)
     assert figures["kills_s"]
 
 
-def figures_of(run: Killed, like: Undisturbed, account: Account) -> Figures:
+def figures_of(run: Killed, account: Account) -> Figures:
     return {
         "kills_s": run.kills_s,
-        "undisturbed_s": round(like.seconds, 3),
+        "undisturbed_s": round(run.whole_s, 3),
         "commits": run.commits,
         "account": str(account),
         "weights_sha256": weights_of(run.path),
