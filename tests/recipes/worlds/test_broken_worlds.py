@@ -22,6 +22,7 @@ HANGING = {"step_hangs"}
 HERE = {
     "address_in_a_message": ("again", ("the first observation", "chance or a clock")),
     "answers_another_call": ("episodes", ("'e/c0' was answered as call 'c99'",)),
+    "artifacts_count_reads": ("again", ("the artifact lamps.json", "read a second time")),
     "bad_task_raises": ("bad tasks", ("TaskError", "EnvironmentBrokenError")),
     "blames_itself": ("bad calls", ("no such tool", "EnvironmentBrokenError", "answered by a ToolResult")),
     "calls_without_limit": ("limits", ("12 calls are declared", "call 13")),

@@ -29,7 +29,18 @@ from rollwright.record import (
 )
 from rollwright.rendering import HermesGrammar
 
-__all__ = ["SEED", "Fact", "Move", "Pace", "Script", "Transcript", "first_difference", "play", "turns_of"]
+__all__ = [
+    "SEED",
+    "Fact",
+    "Move",
+    "Pace",
+    "Script",
+    "Transcript",
+    "first_difference",
+    "play",
+    "take_artifacts",
+    "turns_of",
+]
 
 SEED = 7
 """Of every episode of the checks."""
@@ -111,6 +122,8 @@ class Pace:
     """Waited for between any two questions."""
     look: Callable[[Episode, Transcript], Awaitable[None]] | None = None
     """Called where a turn is open: after the beginning and after each turn."""
+    look_back: Callable[[Episode, Transcript], Awaitable[None]] | None = None
+    """Called when the artifacts were taken, before the episode is left."""
 
 
 def turns_of(agent: DemonstrateFn, task: Task, name: str) -> tuple[DemonstratedTurn, ...]:
@@ -152,6 +165,15 @@ async def go_on(stage: Stage, episode: Episode, script: Script, transcript: Tran
     """Begin an opened episode, play it to its end, and take its artifacts."""
     player = _Player(stage, episode, transcript, pace)
     await player.play(script)
+
+
+async def take_artifacts(stage: Stage, episode: Episode, where: str) -> Mapping[str, bytes]:
+    """What an episode leaves.
+
+    Raises:
+        CheckFailedError: where it raises, hangs, or leaves something that is no artifact.
+    """
+    return read_artifacts(await stage.ask(where, episode.artifacts), where)
 
 
 def first_difference(one: Sequence[Fact], other: Sequence[Fact]) -> str | None:
@@ -198,11 +220,12 @@ class _Player:
             end = step.end
         if end is not None or not waiting:
             self._t.terminal_reason = end or "model_end"
-        left = await self._stage.ask(f"artifacts of {self._t.where}", self._episode.artifacts)
-        self._t.artifacts = read_artifacts(left, f"artifacts of {self._t.where}")
+        self._t.artifacts = await take_artifacts(self._stage, self._episode, f"artifacts of {self._t.where}")
         for name, content in sorted(self._t.artifacts.items()):
             self._note(f"the artifact {name}", content.decode(errors="backslashreplace"))
         self._note("the end", self._t.terminal_reason)
+        if self._pace.look_back is not None:
+            await self._pace.look_back(self._episode, self._t)
 
     async def _turn(self, observation: Observation, turn: DemonstratedTurn) -> StepResult:
         number, actor = self._t.num_turns, observation.actor

@@ -9,9 +9,17 @@ from typing import cast
 from rollwright.recipes.worlds.checking import mistakes, states
 from rollwright.recipes.worlds.checking.bench import REFERENCE, Bench, together
 from rollwright.recipes.worlds.checking.outcomes import CheckFailedError, EnvironmentFaultError, shown
-from rollwright.recipes.worlds.checking.playing import Fact, Pace, Script, Transcript, first_difference, play
-from rollwright.recipes.worlds.checking.stage import SLOW_S
-from rollwright.record import Task
+from rollwright.recipes.worlds.checking.playing import (
+    Fact,
+    Pace,
+    Script,
+    Transcript,
+    first_difference,
+    play,
+    take_artifacts,
+)
+from rollwright.recipes.worlds.checking.stage import SLOW_S, Stage
+from rollwright.record import Episode, Task
 
 __all__ = ["facts_of", "plays", "plays_again", "plays_elsewhere", "plays_together"]
 
@@ -48,7 +56,7 @@ async def plays_again(bench: Bench) -> str:
     environment = bench.built().environment
     for task in reversed(bench.tasks):
         for script in reversed(bench.scripts(task)):
-            again = await play(bench.stage, environment, task, script)
+            again = await play(bench.stage, environment, task, script, _reading_twice(bench.stage))
             _compare(
                 bench,
                 task,
@@ -57,7 +65,10 @@ async def plays_again(bench: Bench) -> str:
                 "played again later",
                 "state is kept from episode to episode, or chance or a clock decides",
             )
-    return f"{len(bench.plays)} episodes went the same when they were played again, last first"
+    return (
+        f"{len(bench.plays)} episodes went the same when they were played again, last first, and left the same at a "
+        "second read"
+    )
 
 
 async def plays_together(bench: Bench) -> str:
@@ -177,6 +188,26 @@ def _slow() -> Pace:
         await asyncio.sleep(pauses.pop() if pauses else _PAUSE_S)
 
     return Pace(pause=pause)
+
+
+def _reading_twice(stage: Stage) -> Pace:
+    """A pace at which the artifacts are taken once more; reading them is no part of an episode."""
+
+    async def look_back(episode: Episode, transcript: Transcript) -> None:
+        first = transcript.artifacts
+        second = await take_artifacts(stage, episode, f"artifacts, a second time, of {transcript.where}")
+        for name in sorted({*first, *second}):
+            if first.get(name) != second.get(name):
+                raise CheckFailedError(
+                    f"{transcript.where}: the artifact {name} was {_told(first.get(name))} and, read a second time, "
+                    f"{_told(second.get(name))}; neither a read nor a clock changes what an episode leaves"
+                )
+
+    return Pace(look_back=look_back)
+
+
+def _told(content: bytes | None) -> str:
+    return "not there" if content is None else shown(content.decode(errors="backslashreplace"))
 
 
 def _compare(bench: Bench, task: Task, script: Script, again: Transcript, how: str, why: str) -> None:
