@@ -72,7 +72,8 @@ def tensors_of(arrays):
 @pytest.mark.row("S231")
 def test_an_engine_that_gets_deltas_serves_the_bits_of_one_that_gets_whole_sets():
     """Its own check of every digest says that nothing is missing."""
-    model = small_model("qwen3", **TINY).to(torch.bfloat16)
+    model = small_model("qwen3", **TINY)
+    model.bfloat16()
     settings = EmbeddedSettings(num_slots=2, max_context_tokens=32, mode="fast", dtype="bfloat16")
     sets = [{name: tensor.detach().clone() for name, tensor in model.state_dict().items()}]
     chance = torch.Generator().manual_seed(0)

@@ -64,7 +64,7 @@ def uninterrupted(renderer) -> list[int]:
         return ended
 
     ended = asyncio.run(run())
-    assert not isinstance(ended, Parked) and ended.terminal_reason is TerminalReason.MODEL_END, ended.failure_cause
+    assert not isinstance(ended, Parked) and ended.terminal_reason is TerminalReason.MODEL_END
     tokens = drawn(ended)
     assert len(tokens) == 3 * TURN_TOKENS and len(set(tokens)) > 3
     return tokens

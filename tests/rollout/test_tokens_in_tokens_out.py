@@ -15,7 +15,9 @@ def letter_by_letter(renderer, text):
 
 @pytest.mark.row("S243")
 def test_generated_ids_survive_a_chat_unchanged_and_what_another_tokenization_gives_is_refused(renderer):
-    turns = [letter_by_letter(renderer, text) for text in ("The answer is 42.", "The answer is 20.", "It is the answer.")]
+    turns = [
+        letter_by_letter(renderer, text) for text in ("The answer is 42.", "The answer is 20.", "It is the answer.")
+    ]
     engine = FakeEngine([whole(turn) for turn in turns])
     steps = [observe("What is it?"), observe("Sure?"), observe("So?"), StepResult(observations=())]
     done = drive(renderer, FakeEnvironment(steps), engine)
@@ -32,6 +34,7 @@ def test_generated_ids_survive_a_chat_unchanged_and_what_another_tokenization_gi
         assert renderer.decode(again) == renderer.decode(segment.token_ids)
         with pytest.raises(RecordError, match="behavior_logprobs"):
             replace(segment, token_ids=again)
+        assert segment.behavior_logprobs is not None
         # Neither does it fit where scores are made up for it: all that follows would stand elsewhere.
         scored = replace(segment, token_ids=again, behavior_logprobs=segment.behavior_logprobs[: len(again)])
         segments = [scored if s is segment else s for s in done.segments]

@@ -12,6 +12,7 @@ from torch import nn
 
 from rollwright.algorithms import grpo
 from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.staleness.candidate_gate import GapGate
 from rollwright.engines.embedded import EmbeddedSettings, open_engine
 from rollwright.runtime.errors import RuntimeRunError
 from rollwright.runtime.probes import EngineProbe, ProbeReport, ProbeRule, fixed_contexts
@@ -65,7 +66,7 @@ class Split(nn.Module):
         total = products[-1]
         for product in reversed(products[:-1]):
             total = total + product
-        return total if self.linear.bias is None else total + self.linear.bias
+        return total
 
 
 def summed_in(parts: int):
@@ -74,6 +75,7 @@ def summed_in(parts: int):
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
+                assert "bias" not in dict(child.named_parameters())
                 setattr(module, name, Split(child, parts))
     return model
 
@@ -106,7 +108,9 @@ def quantized(model):
 def test_the_precision_of_the_engine_changes_the_gap_that_the_probe_sees():
     model = small_model("qwen3", **TINY)
     single = report_of(model, model, on_breach="warn")
-    half = report_of(deepcopy(model).to(torch.bfloat16), model, replace(FAST, dtype="bfloat16"), on_breach="warn")
+    halved = deepcopy(model)
+    halved.bfloat16()
+    half = report_of(halved, model, replace(FAST, dtype="bfloat16"), on_breach="warn")
     assert single.warning is None and single.max_logprob_gap < 1e-4
     assert half.max_logprob_gap > 10 * single.max_logprob_gap
 
@@ -145,3 +149,24 @@ def test_an_engine_of_low_precision_does_not_pass_the_probe_and_where_it_may_go_
     assert used is not None and done.outcome.is_applied
     assert used[batch.action_mask] == pytest.approx(np.minimum(ratios, cap), rel=1e-4)
     assert (ratios > cap).any()
+
+
+@pytest.mark.row("S178")
+def test_a_candidate_whose_gap_to_the_engine_grew_is_rejected_and_one_that_came_nearer_is_accepted():
+    """The engine holds each candidate in eight bits; the probe says how far that is from the candidate itself."""
+    gate = GapGate(metric="mismatch/probe_logp_abs")
+
+    def gap_of(candidate):
+        return report_of(quantized(candidate), candidate, on_breach="warn").max_logprob_gap
+
+    standing = small_model("qwen3", **TINY)
+    spread, on_grid = deepcopy(standing), quantized(standing)
+    with torch.no_grad():
+        for parameter in spread.parameters():
+            # One large number makes the steps of eight bits coarse for all others.
+            parameter.view(-1)[0] = 40 * parameter.abs().max()
+    gaps = {name: gap_of(model) for name, model in (("standing", standing), ("spread", spread), ("on grid", on_grid))}
+    assert gaps["on grid"] < gaps["standing"] < gaps["spread"]
+    accepted = [gate.accept_candidate({"mismatch/probe_logp_abs": gaps[name]}) for name in gaps]
+    assert accepted == [True, False, True]
+    assert gate.state() == {"mismatch/probe_logp_abs": gaps["on grid"]}
