@@ -1,5 +1,6 @@
 """What a run stands on is refused before anything is sampled where it does not fit."""
 
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +41,32 @@ def mute() -> World:
 def untaught() -> World:
     """The same, of an environment that knows nothing of demonstrations."""
     return of_arithmetic(Untaught())
+
+
+class Narrow:
+    """Two episodes of it can be open at once; each more is counted."""
+
+    def __init__(self):
+        self._inner = arithmetic.load().environment
+        self.name, self.revision, self.actors = self._inner.name, self._inner.revision, self._inner.actors
+        self.open_now = self.most_open = 0
+
+    @asynccontextmanager
+    async def open(self, task, *, seed, snapshot=None):
+        self.open_now += 1
+        self.most_open = max(self.most_open, self.open_now)
+        try:
+            async with self._inner.open(task, seed=seed, snapshot=snapshot) as episode:
+                yield episode
+        finally:
+            self.open_now -= 1
+
+
+NARROW = Narrow()
+
+
+def narrow() -> World:
+    return replace(of_arithmetic(NARROW), max_open=2)
 
 
 HERE = "tests.recipes.test_world"
@@ -103,3 +130,22 @@ def test_targets_of_other_sources_than_the_tasks_are_refused_by_name(targets):
 
 def test_targets_of_all_sources_are_taken():
     build_world(resolve("arithmetic-tool", ["objective.source_targets={arithmetic=0.5}"]).recipe).close()
+
+
+def test_no_more_episodes_are_started_than_their_world_can_have_open(tmp_path):
+    settings = [
+        f"environment.name={HERE}:narrow",
+        'stages=[{kind="rl", name="rl"}]',
+        "run.steps=1",
+        "rollout.batch_size=8",
+        "rollout.max_turns=1",
+        "rollout.max_turn_tokens=8",
+    ]
+    listener = Listener()
+    order = TrainOrder(
+        resolved=resolve("tiny-agent", settings), run_dir=tmp_path / "run", source=None, is_rollouts_only=True
+    )
+    assert train_run(order, listener).num_episodes == 8
+    assert NARROW.most_open == 2 and NARROW.open_now == 0
+    said = [sentence for sentence in listener.warnings if "episodes run at once" in sentence]
+    assert len(said) == 1 and said[0].startswith("2 episodes run at once, of the 64") and "environment 2" in said[0]

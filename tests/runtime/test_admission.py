@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollwright.runtime.admission import AdmissionRule
+from rollwright.runtime.admission import AdmissionRule, EpisodeRoom
+from rollwright.runtime.errors import RuntimeRunError
 
 
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 4), st.integers(0, 6))
@@ -68,3 +69,29 @@ def test_what_may_run_at_once_bounds_what_age_allows():
     assert rule.capacity(accepted=8, running=4, version=0) == 4
     with pytest.raises(ValueError, match="max_running is 3 and groups have 4 slots"):
         AdmissionRule(batch_slots=8, group_size=4, max_lag=1, max_running=3)
+
+
+@pytest.mark.parametrize(
+    ("given", "places"),
+    [
+        ({"asked": 64, "engine_slots": 128}, 64),
+        ({"asked": 64, "engine_slots": 16}, 16),
+        ({"asked": 64, "engine_slots": 64, "contexts": 3}, 21),
+        ({"asked": 128, "engine_slots": 128, "environment": 8}, 8),
+    ],
+)
+def test_as_many_episodes_run_as_the_scarcest_of_what_they_hold_allows(given, places):
+    assert EpisodeRoom(**given).places == places
+
+
+def test_fewer_places_than_the_recipe_and_its_engine_say_are_explained():
+    assert EpisodeRoom(asked=64, engine_slots=16).warning is None
+    said = EpisodeRoom(asked=128, engine_slots=128, contexts=2, environment=8).warning
+    assert said is not None
+    assert said.startswith("8 episodes run at once, of the 128 that runtime.concurrency asks for")
+    assert "the engine 64" in said and "the environment 8" in said and "128 slots for 2 contexts" in said
+
+
+def test_an_engine_without_a_slot_for_each_context_of_an_episode_is_refused():
+    with pytest.raises(RuntimeRunError, match=r"the engine allows 0 at once.*engine\.num_slots"):
+        EpisodeRoom(asked=64, engine_slots=1, contexts=2)

@@ -245,6 +245,7 @@ def test_several_loops_in_turn_and_in_threads_use_one_pool(walled: Sandboxes) ->
 
 def test_more_episodes_than_places_wait_for_their_turn() -> None:
     pool = open_sandboxes(SandboxProfile(limits=LIMITS), num_warm=0, max_open=2)
+    assert pool.max_open == 2
     at_once = 0
     most = 0
 

@@ -99,6 +99,7 @@ class RemoteSandboxes:
         self.profile = profile
         self.profile_id = profile_id
         self.port = port
+        self.max_open = 8
 
     def take(self) -> AbstractAsyncContextManager[Sandbox]:
         return self.taken()

@@ -1,9 +1,64 @@
 """When a group may be dispatched: synchronous training is asynchronous training with a largest lag of zero."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["AdmissionRule"]
+from rollwright.runtime.errors import RuntimeRunError
+
+__all__ = ["AdmissionRule", "EpisodeRoom"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeRoom:
+    """How many episodes may run at once, by what each of them holds to its end.
+
+    An episode that is started beyond that waits for one thing while it holds another, and its own clock runs.
+    """
+
+    asked: int
+    """As the recipe says: `runtime.concurrency`."""
+    engine_slots: int
+    """Contexts that the engine holds at once, each at full length: its cache in tokens, over its longest context."""
+    contexts: int = 1
+    """Of one episode at once: one for each of its actors."""
+    environment: int | None = None
+    """Episodes that it can have open at once, such as its sandboxes; None: it has no bound."""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no room for one episode.
+
+        Raises:
+            RuntimeRunError: naming what is too small.
+        """
+        for name, places in self.bounds.items():
+            if places < 1:
+                raise RuntimeRunError(
+                    f"no episode has room: {name} allows {places} at once ({self}). An engine needs a slot for each of "
+                    "an episode's contexts (engine.num_slots), the rest is at least 1."
+                )
+
+    @property
+    def bounds(self) -> Mapping[str, int]:
+        """Episodes at once, by what allows so many."""
+        found = {"runtime.concurrency": self.asked, "the engine": self.engine_slots // self.contexts}
+        return found if self.environment is None else {**found, "the environment": self.environment}
+
+    @property
+    def places(self) -> int:
+        """The least of all."""
+        return min(self.bounds.values())
+
+    @property
+    def warning(self) -> str | None:
+        """Why fewer run than were asked for, where that is not plain from the recipe."""
+        if self.places == min(self.asked, self.engine_slots):
+            return None
+        allowed = ", ".join(f"{name} {places}" for name, places in self.bounds.items())
+        return (
+            f"{self.places} episodes run at once, of the {self.asked} that runtime.concurrency asks for; what each "
+            f"allows: {allowed} ({self.engine_slots} slots for {self.contexts} contexts an episode)."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

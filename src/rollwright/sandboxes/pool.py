@@ -54,8 +54,8 @@ class Pool:
         self._profile_id = profile_id
         self._starter = starter
         self._recipe = recipe
-        self._num_warm, num_open = sizes
-        self._gate = Gate(num_open)
+        self._num_warm, self._max_open = sizes
+        self._gate = Gate(self._max_open)
         self._lock = threading.Lock()
         self._idle: deque[Inside] = deque()
         self._used: set[int] = set()
@@ -71,6 +71,11 @@ class Pool:
     def profile_id(self) -> str:
         """See Sandboxes."""
         return self._profile_id
+
+    @property
+    def max_open(self) -> int:
+        """See Sandboxes."""
+        return self._max_open
 
     def take(self) -> AbstractAsyncContextManager[Sandbox]:
         """See Sandboxes."""

@@ -127,6 +127,11 @@ class Sandboxes(Protocol):
         """A digest of the profile, of what runs in it (Python, bubblewrap, the filter), led by its isolation."""
         ...
 
+    @property
+    def max_open(self) -> int:
+        """How many may be taken at once; who comes later waits."""
+        ...
+
     def take(self) -> AbstractAsyncContextManager[Sandbox]:
         """A fresh sandbox; leaving the context ends all that runs in it, and gives its files back to the system."""
         ...

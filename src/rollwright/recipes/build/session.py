@@ -24,6 +24,7 @@ from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.record import Engine
 from rollwright.rendering import Renderer, load_renderer
 from rollwright.rollout import SystemClock
+from rollwright.runtime.admission import EpisodeRoom
 from rollwright.runtime.breaker import Breaker, BreakerRules
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.loop import LoopParts
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Foundation",
     "LoopOrder",
+    "episode_room",
     "lay_foundation",
     "loop_parts",
     "make_episodes",
@@ -131,6 +133,16 @@ def open_engine(foundation: Foundation, shelf: WeightShelf, *, version: int) -> 
     return build_engine(foundation.recipe, foundation.model, shelf.read, version=version)
 
 
+def episode_room(recipe: RecipeConfig, world: BuiltWorld, engine: Engine) -> EpisodeRoom:
+    """How many episodes run at once, by what the recipe, the engine and the world allow."""
+    return EpisodeRoom(
+        asked=recipe.runtime.concurrency,
+        engine_slots=engine.capabilities.num_slots,
+        contexts=max(1, len(world.environment.actors)),
+        environment=world.max_open,
+    )
+
+
 def make_episodes(foundation: Foundation, engine: Engine) -> Episodes:
     """What runs and scores the episodes of this run, with a time book of its own."""
     return Episodes(
@@ -142,7 +154,7 @@ def make_episodes(foundation: Foundation, engine: Engine) -> Episodes:
         sandbox_profile=foundation.world.sandbox_profile,
         clock=SystemClock(),
         book=TimeBook(time.monotonic),
-        places=asyncio.Semaphore(foundation.recipe.runtime.concurrency),
+        places=asyncio.Semaphore(episode_room(foundation.recipe, foundation.world, engine).places),
     )
 
 
@@ -207,6 +219,9 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
     if order.replay is not None:
         scheduled = ScheduledEngine(engine, order.replay.schedule, version=order.version)
     episodes, breakers = _guarded_episodes(foundation, order, scheduled or engine, watchdog)
+    room = episode_room(recipe, foundation.world, engine)
+    if room.warning is not None:
+        order.observer.warned(room.warning)
     ledger = Ledger(episodes.clock.now, order.balance)
     stages = build_stages(
         StageParts(
@@ -215,6 +230,7 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
             episodes=episodes,
             environment=foundation.world.environment,
             breakers=breakers,
+            places=room.places,
             learner=learner,
             counter=counter,
             ledger=ledger,

@@ -41,6 +41,8 @@ class StageParts:
     """Of the episodes, with nothing before it: it may demonstrate."""
     breakers: tuple[Breaker, ...]
     """Before what episodes and verdicts need."""
+    places: int
+    """Episodes that may run at once."""
     learner: StagedLearner
     counter: GroupCounter
     ledger: Ledger
@@ -114,9 +116,8 @@ def _collector(stage: StageConfig, parts: StageParts, first_version: int) -> Col
             run_episode=parts.episodes.train,
             score=parts.episodes.score,
         )
-    places = min(recipe.runtime.concurrency, parts.episodes.engine.capabilities.num_slots)
     return Dispatcher(
-        _dispatch_rules(stage, recipe, places=places, first_version=first_version),
+        _dispatch_rules(stage, recipe, places=parts.places, first_version=first_version),
         order=order,
         counter=parts.counter,
         ledger=parts.ledger,

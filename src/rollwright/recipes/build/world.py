@@ -40,6 +40,11 @@ class BuiltWorld:
         return None if self.world is None else self.world.sandbox_profile
 
     @property
+    def max_open(self) -> int | None:
+        """Episodes that can be open at once; None: no bound is known."""
+        return None if self.world is None else self.world.max_open
+
+    @property
     def spoken(self) -> tuple[str, ...]:
         """Phrases of its observations, for a tokenizer that is trained on the spot."""
         return () if self.world is None else self.world.spoken

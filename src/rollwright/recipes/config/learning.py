@@ -123,7 +123,7 @@ class RuntimeConfig(StrictConfig):
     stall_s: float = Field(default=3600.0, gt=0, le=1e9)
     """Seconds without a finished step or evaluation, after which the run stops with a diagnosis."""
     concurrency: int = Field(default=64, ge=1, le=65536)
-    """Episodes that run at once."""
+    """Episodes that run at once, as far as the slots of the engine and the places of the environment go."""
     checkpoint_every: int = Field(default=1, ge=1, le=10_000_000)
     """Steps; at most this many are lost by a crash."""
     keep_checkpoints: int = Field(default=2, ge=1, le=10_000_000)

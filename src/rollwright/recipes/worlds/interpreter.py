@@ -88,6 +88,7 @@ def load(  # noqa: PLR0913 - each is a line of a recipe, given by name
             "a look around the sandbox": partial(_look_around, form=form),
         },
         sandbox_profile=sandboxes.profile_id,
+        max_open=sandboxes.max_open,
         spoken=("error: NameError: name 'x' is not defined", "error: stopped: it took too long", "(no output)"),
         close=sandboxes.close,
     )

@@ -98,6 +98,7 @@ def load(
         reference=repair_turns,
         attacks=_ATTACKS,
         sandbox_profile=episodes.profile_id,
+        max_open=episodes.max_open,
         close=close,
     )
 

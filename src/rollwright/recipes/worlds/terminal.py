@@ -47,6 +47,7 @@ def load(
             "empties every file": _emptied,
         },
         sandbox_profile=sandboxes.profile_id,
+        max_open=sandboxes.max_open,
         close=sandboxes.close,
     )
 

@@ -38,9 +38,13 @@ class World:
     success_threshold: float = 1.0
     sandbox_profile: str | None = None
     """`Sandboxes.profile_id`, where programs run."""
+    max_open: int | None = None
+    """Episodes that can be open at once, where each holds something scarce such as a sandbox; None: no bound."""
     spoken: tuple[str, ...] = ()
     """Phrases of its observations, for a tokenizer that is trained on the spot."""
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Domain to the names of its tools, where they are many; empty: the tools are of one domain."""
+    server: str = ""
+    """Where the server is that its episodes ask, for people; a run puts a breaker before it. Empty: nothing is asked."""
     close: Callable[[], None] = _nothing
     """Ends what it started. Called once, after all episodes."""
