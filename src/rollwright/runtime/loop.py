@@ -118,6 +118,8 @@ class _Taken:
     probed: tuple[Metric, ...]
     ledger: tuple[LedgerRow, ...]
     evaluation: Evaluation | None
+    standing: Standing | None
+    """Its checkpoint; None: it has none."""
 
 
 class Loop:
@@ -267,9 +269,21 @@ class Loop:
             controllers=states_of(stage.objective),
         )
         evaluation = await self._evaluate(stage) if is_due else None
+        # Before the next episodes begin: while they all start, the copy would wait for its turn, and the loop for it.
+        saving = time.monotonic()
+        is_kept = stage_step % parts.checkpoints.every == 0 or is_due or parts.shutdown.is_requested
+        standing = await self._standing() if is_kept else None
+        self._save_s = time.monotonic() - saving
         if stage_step < stage.steps:
             collector.advance()
-        taken = _Taken(collected=collected, learned=learned, probed=probed, ledger=ledger_rows, evaluation=evaluation)
+        taken = _Taken(
+            collected=collected,
+            learned=learned,
+            probed=probed,
+            ledger=ledger_rows,
+            evaluation=evaluation,
+            standing=standing,
+        )
         await self._save(stage, taken, clock)
         self._note_idle(step, collected.members, learned)
 
@@ -317,13 +331,10 @@ class Loop:
             evaluations=evaluation.rows if evaluation else (),
         )
         report = self._reporter.report(at, (stage.name, stage.steps), members, taken.learned, clock)
-        is_kept = at.stage_step % parts.checkpoints.every == 0 or evaluation is not None or parts.shutdown.is_requested
         saving = time.monotonic()
         with parts.book.doing("learner", "blocked"), self._waiting("disk", f"room for step {at.step}"):
-            await self._saver.save(
-                rows, await self._standing() if is_kept else None, lambda: parts.observer.step_finished(report)
-            )
-        self._save_s = time.monotonic() - saving
+            await self._saver.save(rows, taken.standing, lambda: parts.observer.step_finished(report))
+        self._save_s += time.monotonic() - saving
         self._progressed(f"step {at.step}")
         for sentence in (*self._tool_use.see(at.step, members), *self._echo.see(at.step, members)):
             parts.observer.warned(sentence)
@@ -387,7 +398,8 @@ class Loop:
         return evaluation
 
     async def _standing(self) -> Standing:
-        return Standing(progress=self._at, write_learner=await self._in_learner(self._parts.learner.snapshot))
+        with self._parts.book.doing("learner", "blocked"):
+            return Standing(progress=self._at, write_learner=await self._in_learner(self._parts.learner.snapshot))
 
     async def _in_learner(self, call: Callable[[], _Result]) -> _Result:
         with self._waiting("learner", f"what follows step {self._at.step}"):
