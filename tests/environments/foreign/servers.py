@@ -32,7 +32,7 @@ Handle = Callable[[Request], Awaitable[Answer]]
 
 
 @asynccontextmanager
-async def serving(server: "OpenServer | GymServer") -> AsyncGenerator[str]:
+async def serving(server: "OpenServer | GymServer", *, port: int = 0) -> AsyncGenerator[str]:
     """Its address, while it runs."""
     tasks: set[asyncio.Task] = set()
 
@@ -49,7 +49,7 @@ async def serving(server: "OpenServer | GymServer") -> AsyncGenerator[str]:
             with suppress(OSError):
                 await writer.wait_closed()
 
-    running = await asyncio.start_server(handle, "127.0.0.1", 0)
+    running = await asyncio.start_server(handle, "127.0.0.1", port)
     try:
         yield f"http://127.0.0.1:{running.sockets[0].getsockname()[1]}"
     finally:

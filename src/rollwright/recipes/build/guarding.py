@@ -54,7 +54,7 @@ def guard_world(
         for part, is_judge in zip(world.verifiers.composition.parts, are_judges, strict=True)
     ]
     environment: Environment = world.environment
-    if isinstance(environment, McpEnvironment):
+    if isinstance(environment, McpEnvironment) or (world.world is not None and world.world.server):
         environment = GuardedEnvironment(environment, breaker(f"environment {environment.name}"))
     return Guarded(
         environment=environment,

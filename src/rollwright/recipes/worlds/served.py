@@ -1,5 +1,6 @@
 """Environments on a server: OpenEnv, and resource servers of NeMo-Gym."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from rollwright.environments.adapters import (
@@ -43,12 +44,14 @@ def load_open_env(  # noqa: PLR0913 - the arguments of a recipe, by name
     """
     if transport not in ("websocket", "http"):
         raise RecipeError(f"transport={transport!r}; allowed are websocket and http")
-    environment = OpenEnv(address=ServerAddress.of(url, timeout_s), transport=transport, field=field)
+    address = ServerAddress.of(url, timeout_s)
+    environment = OpenEnv(address=address, transport=transport, field=field)
 
     def tasks(sizes: SplitSizes, seed: int) -> tuple[Stratum, ...]:
         return seeded_tasks(source, revision or "unnamed", sizes, seed)
 
-    return _world("openenv", f"{source} {revision} {transport} {field}", environment.open, tasks, reference)
+    world = _world("openenv", f"{source} {revision} {transport} {field}", environment.open, tasks, reference)
+    return replace(world, server=str(address))
 
 
 def load_nemo_gym(
@@ -64,12 +67,13 @@ def load_nemo_gym(
         timeout_s: of one exchange.
         reference: `package.module:function` of (task, seed) to turns that solve it.
     """
-    environment = NemoGym(address=ServerAddress.of(url, timeout_s))
+    address = ServerAddress.of(url, timeout_s)
+    environment = NemoGym(address=address)
 
     def tasks(sizes: SplitSizes, seed: int) -> tuple[Stratum, ...]:
         return row_tasks(Path(rows), source, revision or "unnamed", sizes, asked=nemo_gym_messages)
 
-    return _world("nemo_gym", f"{source} {revision}", environment.open, tasks, reference)
+    return replace(_world("nemo_gym", f"{source} {revision}", environment.open, tasks, reference), server=str(address))
 
 
 def _world(name: str, settings: str, start: StartFn, tasks: WorldTasksFn, reference: str) -> World:

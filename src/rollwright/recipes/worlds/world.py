@@ -45,6 +45,6 @@ class World:
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Domain to the names of its tools, where they are many; empty: the tools are of one domain."""
     server: str = ""
-    """Where the server is that its episodes ask, for people; a run puts a breaker before it. Empty: nothing is asked."""
+    """Where the server is that its episodes ask; a run puts a breaker before it. Empty: all of it runs here."""
     close: Callable[[], None] = _nothing
     """Ends what it started. Called once, after all episodes."""
