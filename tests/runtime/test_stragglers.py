@@ -86,6 +86,30 @@ def test_what_a_restart_finds_parked_is_dispatched_again():
     assert {r.rule for r in run.rows if r.state == "requeued" and r.group_id == 1} == {"restart"}
 
 
+def test_what_was_parked_begins_again_at_its_task_after_a_restart_and_its_slot_points_to_where():
+    run = run_of("park", over_lag="mask").steps(2)
+    left = [m for b in run.batches for m in b.others if m.trajectory.group_id == 1]
+    assert {m.outcome for m in left} == {"superseded"}, "it was parked, and what it drew is in the record"
+    asked = len(run.episodes.asked)
+    run.steps(6)
+    requeued = {(r.group_id, r.slot): r for r in run.rows if r.state == "requeued" and r.rule == "restart"}
+    parked = requeued[1, 1]
+    assert parked.attempt == left[-1].trajectory.attempt + 1, "the attempt that was to go on with it"
+    again = [a for a in run.episodes.asked[asked:] if a.group_id == parked.successor]
+    assert {a.task.task_id for a in again} == {parked.task_id}
+    begun = next(a for a in again if a.slot == 1)
+    assert (begun.attempt, begun.past, begun.parent_trajectory_id) == (0, None, None)
+    balanced(run)
+
+
+def test_two_restarts_from_one_checkpoint_dispatch_what_was_parked_alike():
+    def resumed():
+        run = run_of("park", over_lag="mask").steps(2).steps(6)
+        return [(a.group_id, a.slot, a.attempt, a.task.task_id) for a in run.episodes.asked], run.rows
+
+    assert resumed() == resumed()
+
+
 def test_a_finished_sibling_of_a_requeued_group_is_recorded():
     run = run_of("requeue", max_lag=0).steps(4)
     requeued = {r.group_id for r in run.rows if r.state == "requeued"}
