@@ -34,7 +34,7 @@ from rollwright.recipes.resolve import resolve
 from rollwright.recipes.runs import TrainOrder, train_run
 from rollwright.runtime import learning
 from rollwright.runtime.ledger import Ledger
-from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
+from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, RunStarted, StageStarted, StepReport
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -122,6 +122,8 @@ class Watch:
     def run_started(self, report: RunStarted) -> None: ...
 
     def stage_started(self, report: StageStarted) -> None: ...
+
+    def evaluating(self, report: EvaluationProgress) -> None: ...
 
     def evaluated(self, report: EvaluationReport) -> None: ...
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rollwright.cli.results import show_result
 from rollwright.cli.screen import JsonScreen, PersonScreen
 from rollwright.recipes.runs import TrainResult
-from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
+from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, RunStarted, StageStarted, StepReport
 from rollwright.runtime.progress import EvaluationPoint
 
 RUN = RunStarted(
@@ -93,6 +93,8 @@ def play(screen: PersonScreen | JsonScreen) -> None:
     screen.run_started(RUN)
     screen.stage_started(WARM)
     screen.step_finished(WARM_STEP)
+    for done in range(3):
+        screen.evaluating(EvaluationProgress(step=1, num_done=done, num_episodes=400))
     screen.evaluated(EVALUATED)
     screen.stage_started(RL)
     screen.step_finished(replace(STEP, step=2, stage_step=1, reward=0.5))
@@ -112,6 +114,7 @@ def test_a_pipe_gets_a_plain_line_for_everything():
         "run runs/[odd] name begins: 650,000 parameters, 5 steps in stages warm_start, rl",
         "stage warm_start (supervised): 1 steps",
         "warm_start 1/1  loss 1.234  held-out —  1,234 tok/s  1:15 left",
+        "step 1: evaluating, 400 episodes",
         "step 1: held-out success 0.500 [0.450, 0.550] on 200 tasks × 2",
         "stage rl (rl): 4 steps",
         LINE.replace("2/4", "1/4").replace("0.625", "0.500"),
@@ -129,6 +132,24 @@ def test_a_terminal_rewrites_one_line_and_keeps_the_last_of_each_stage():
     assert sum(line.startswith("warm_start 1/1") for line in left) == 1
     assert "note: the disk is nearly full" in left
     assert "\x1b[?25h" in text, "the cursor is back"
+
+
+def test_a_terminal_shows_how_far_an_evaluation_has_come_and_the_last_step_again_when_it_is_over():
+    stream = io.StringIO()
+    screen = PersonScreen(Console(file=stream, force_terminal=True, width=120, color_system=None))
+    for done in range(3):
+        screen.evaluating(EvaluationProgress(step=0, num_done=done, num_episodes=400))
+        assert screen_after(stream.getvalue())[-1] == f"step 0: evaluating, {done} of 400 episodes"
+    screen.evaluated(EVALUATED)
+    assert [line for line in screen_after(stream.getvalue()) if "evaluating" in line] == []
+    screen.step_finished(STEP)
+    screen.evaluating(EvaluationProgress(step=2, num_done=0, num_episodes=400))
+    assert screen_after(stream.getvalue())[-1] == "step 2: evaluating, 0 of 400 episodes"
+    screen.evaluated(EVALUATED)
+    assert screen_after(stream.getvalue())[-1] == LINE
+    screen.close()
+    left = screen_after(stream.getvalue())
+    assert left.count(LINE) == 1 and not any("evaluating" in line for line in left)
 
 
 def test_a_narrow_terminal_cuts_the_line_instead_of_wrapping_it():
@@ -163,6 +184,7 @@ def test_a_machine_gets_an_object_a_line(capsys):
         "run",
         "stage",
         "step",
+        "evaluating",
         "evaluation",
         "stage",
         "step",
@@ -170,7 +192,8 @@ def test_a_machine_gets_an_object_a_line(capsys):
         "warning",
     ]
     assert lines[2]["reward"] is None
-    assert lines[6] | {"reward": 0.625, "lag": 0, "mismatch": 2.1e-7, "ledger": {"trained": 64}} == lines[6]
+    assert lines[3] == {"event": "evaluating", "step": 1, "episodes": 400}
+    assert lines[7] | {"reward": 0.625, "lag": 0, "mismatch": 2.1e-7, "ledger": {"trained": 64}} == lines[7]
 
 
 def test_the_last_line_for_a_machine_has_before_and_after(capsys):

@@ -14,7 +14,7 @@ from typing import Any
 from rollwright.evidence import query
 from rollwright.recipes.resolve import Resolved, resolve
 from rollwright.recipes.runs import TrainOrder, train_run
-from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
+from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, RunStarted, StageStarted, StepReport
 
 ROOT = Path(__file__).parents[2]
 RECIPE = "arithmetic-tool"
@@ -83,6 +83,7 @@ class Listener:
         self.started: list[RunStarted] = []
         self.stages: list[StageStarted] = []
         self.steps: list[StepReport] = []
+        self.evaluating_now: list[EvaluationProgress] = []
         self.evaluations: list[EvaluationReport] = []
         self.warnings: list[str] = []
 
@@ -94,6 +95,9 @@ class Listener:
 
     def step_finished(self, report: StepReport) -> None:
         self.steps.append(report)
+
+    def evaluating(self, report: EvaluationProgress) -> None:
+        self.evaluating_now.append(report)
 
     def evaluated(self, report: EvaluationReport) -> None:
         self.evaluations.append(report)

@@ -58,6 +58,7 @@ def test_train_says_each_step_while_it_runs(trained: Trained) -> None:
     lines = trained.ended.lines
     assert [line["step"] for line in lines if line.get("event") == "step"] == [1, 2, 3, 4, 5]
     assert [line["step"] for line in lines if line.get("event") == "evaluation"] == [0, 3, 5]
+    assert [line["step"] for line in lines if line.get("event") == "evaluating"] == [0, 3, 5]
     assert [line["stage"] for line in lines if line.get("event") == "stage"] == ["warm_start", "rl"]
 
 

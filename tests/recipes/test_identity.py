@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rollwright.evidence import RunFolder
 from rollwright.recipes.build.identity import compare_conditions
-from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
+from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, RunStarted, StageStarted, StepReport
 from tests.evidence.runs import manifest
 
 
@@ -18,6 +18,8 @@ class Listener:
     def stage_started(self, report: StageStarted) -> None: ...
 
     def step_finished(self, report: StepReport) -> None: ...
+
+    def evaluating(self, report: EvaluationProgress) -> None: ...
 
     def evaluated(self, report: EvaluationReport) -> None: ...
 

@@ -25,7 +25,7 @@ from rollwright.runtime.demonstrations import DemonstrationCollector
 from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
 from rollwright.runtime.ledger import Ledger
 from rollwright.runtime.loop import LoopParts, Stage
-from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
+from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, RunStarted, StageStarted, StepReport
 from rollwright.runtime.parts import Attempt, Collected, Collector, CollectorState, EpisodeFn, GroupCounter, ScoreFn
 from rollwright.runtime.saving import CheckpointRule
 from rollwright.runtime.shutdown import Shutdown
@@ -162,6 +162,9 @@ class Listener:
     def step_finished(self, report: StepReport) -> None:
         self.log.append(("report", report.step))
         self.steps.append(report)
+
+    def evaluating(self, report: EvaluationProgress) -> None:
+        pass
 
     def evaluated(self, report: EvaluationReport) -> None:
         self.evaluations.append(report)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from rollwright.cli.machine import print_json
 from rollwright.cli.tables import print_table
-from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
+from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, RunStarted, StageStarted, StepReport
 
 __all__ = ["JsonScreen", "PersonScreen", "Screen", "interval"]
 
@@ -69,6 +69,11 @@ class JsonScreen:
             }
         )
 
+    def evaluating(self, report: EvaluationProgress) -> None:
+        """An evaluation begins; how far it has come is for people."""
+        if report.num_done == 0:
+            print_json({"event": "evaluating", "step": report.step, "episodes": report.num_episodes})
+
     def evaluated(self, report: EvaluationReport) -> None:
         """An evaluation was committed."""
         print_json(
@@ -124,14 +129,23 @@ class PersonScreen:
             self.say(line)
             return
         self._last = line
-        if self._live is None:
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
-            self._live.start()
-        self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+        self._rewrite(line)
+
+    def evaluating(self, report: EvaluationProgress) -> None:
+        """An evaluation begins, or has come further: the live line says how far, a pipe only that it begins."""
+        if not self._console.is_terminal:
+            if report.num_done == 0:
+                self.say(f"step {report.step}: evaluating, {report.num_episodes} episodes")
+            return
+        self._rewrite(f"step {report.step}: evaluating, {report.num_done} of {report.num_episodes} episodes")
 
     def evaluated(self, report: EvaluationReport) -> None:
         """An evaluation was committed."""
         self._held_out = "held-out —" if report.success is None else f"held-out {report.success:.3f}"
+        if self._live is not None and self._last:
+            self._rewrite(self._last)
+        else:
+            self.close()
         self.say(
             f"step {report.step}: held-out success {interval(report.success, report.low, report.high)} on "
             f"{report.num_tasks} tasks × {report.num_samples}"
@@ -146,7 +160,9 @@ class PersonScreen:
         if self._live is not None:
             self._live.stop()
             self._live = None
-            self.say(self._last)
+            if self._last:
+                self.say(self._last)
+            self._last = ""
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
         """Show a finished table."""
@@ -156,6 +172,13 @@ class PersonScreen:
     def say(self, text: str) -> None:
         """A line of text."""
         self._console.print(Text(text), soft_wrap=True)
+
+    def _rewrite(self, line: str) -> None:
+        """Put a line where the live one stands."""
+        if self._live is None:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
 
 
 def _step_line(report: StepReport, held_out: str) -> str:

@@ -1,5 +1,6 @@
 """Frozen held-out protocols and what they measure."""
 
+from rollwright.evaluation.counting import counted
 from rollwright.evaluation.evaluate import Evaluation, EvaluationAttempt, evaluate
 from rollwright.evaluation.protocol import EvaluationProtocol
 from rollwright.evaluation.published_protocols import (
@@ -16,6 +17,7 @@ __all__ = [
     "EvaluationProtocol",
     "ProtocolScore",
     "PublishedProtocol",
+    "counted",
     "evaluate",
     "score_protocol",
 ]

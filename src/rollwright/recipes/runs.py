@@ -287,7 +287,8 @@ def evaluate_run(order: EvaluationOrder, observer: Observer) -> Evaluation:
             engine = open_engine(foundation, WeightShelf(), version=checkpoint.step)
             try:
                 counter = GroupCounter(folder.first_group_id)
-                return await run_evaluation(foundation, make_episodes(foundation, engine), counter, checkpoint.step)
+                episodes = make_episodes(foundation, engine)
+                return await run_evaluation(foundation, episodes, counter, checkpoint.step, observer)
             finally:
                 await engine.close()
 

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from rollwright.record import EvaluationRow
 
-__all__ = ["EvaluationReport", "Observer", "RunStarted", "StageStarted", "StepReport"]
+__all__ = ["EvaluationProgress", "EvaluationReport", "Observer", "RunStarted", "StageStarted", "StepReport"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,16 @@ class StepReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationProgress:
+    """An evaluation of the held-out protocol that is under way; told when it begins and whenever one more ended."""
+
+    step: int
+    num_done: int
+    num_episodes: int
+    """To be run in all, without those that are tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationReport:
     """One finished evaluation of the held-out protocol."""
 
@@ -94,6 +104,10 @@ class Observer(Protocol):
 
     def step_finished(self, report: StepReport) -> None:
         """A step was committed."""
+        ...
+
+    def evaluating(self, report: EvaluationProgress) -> None:
+        """An evaluation begins, or one more of its episodes has ended."""
         ...
 
     def evaluated(self, report: EvaluationReport) -> None:

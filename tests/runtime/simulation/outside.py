@@ -29,7 +29,7 @@ from rollwright.record import (
     unscored,
 )
 from rollwright.rollout import Limits, Parked
-from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
+from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, RunStarted, StageStarted, StepReport
 from rollwright.runtime.parts import Attempt
 from rollwright.runtime.weights import WeightShelf
 from tests.batches.episodes import outcome_of
@@ -55,6 +55,9 @@ class Quiet:
         pass
 
     def step_finished(self, report: StepReport) -> None:
+        pass
+
+    def evaluating(self, report: EvaluationProgress) -> None:
         pass
 
     def evaluated(self, report: EvaluationReport) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rollwright.evaluation import Evaluation, EvaluationProtocol, evaluate
+from rollwright.evaluation import Evaluation, EvaluationProtocol, counted, evaluate
 from rollwright.evidence import RunFolder
 from rollwright.recipes.build.engine import build_engine
 from rollwright.recipes.build.episodes import Episodes
@@ -29,7 +29,7 @@ from rollwright.runtime.breaker import Breaker, BreakerRules
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.loop import LoopParts
 from rollwright.runtime.metered import MeteredEngine
-from rollwright.runtime.observers import Observer
+from rollwright.runtime.observers import EvaluationProgress, Observer
 from rollwright.runtime.own_thread import OwnThread
 from rollwright.runtime.parts import GroupCounter
 from rollwright.runtime.probes import EngineProbe, ProbeRule, fixed_contexts
@@ -158,14 +158,20 @@ def make_episodes(foundation: Foundation, engine: Engine) -> Episodes:
     )
 
 
-async def run_evaluation(foundation: Foundation, episodes: Episodes, counter: GroupCounter, step: int) -> Evaluation:
+async def run_evaluation(
+    foundation: Foundation, episodes: Episodes, counter: GroupCounter, step: int, observer: Observer
+) -> Evaluation:
     """Run the held-out protocol with the weights that serve."""
     protocol = foundation.protocol
+
+    def tell(done: int, total: int) -> None:
+        observer.evaluating(EvaluationProgress(step=step, num_done=done, num_episodes=total))
+
     return await evaluate(
         protocol,
         step=step,
         take_group=counter.take,
-        run_episode=lambda attempt: episodes.evaluate(protocol, attempt),
+        run_episode=counted(lambda attempt: episodes.evaluate(protocol, attempt), protocol, tell),
         score=episodes.score,
         now=episodes.clock.now,
     )
@@ -251,7 +257,7 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
         book=episodes.book,
         counter=counter,
         ledger=ledger,
-        evaluate=lambda step: run_evaluation(foundation, episodes, counter, step),
+        evaluate=lambda step: run_evaluation(foundation, episodes, counter, step, order.observer),
         checkpoints=_checkpoint_rule(recipe),
         observer=order.observer,
         shutdown=order.shutdown,

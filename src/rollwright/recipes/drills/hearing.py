@@ -1,6 +1,6 @@
 """What a drill hears of a run, and how it asks the run to stop."""
 
-from rollwright.runtime.observers import EvaluationReport, RunStarted, StageStarted, StepReport
+from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, RunStarted, StageStarted, StepReport
 from rollwright.runtime.shutdown import Shutdown
 
 __all__ = ["Hearing"]
@@ -34,6 +34,9 @@ class Hearing:
         if self._shutdown is not None and self._is_rl and report.stage_step == self._stops_at:
             self.hits += 1
             self._shutdown.request(lambda: None)
+
+    def evaluating(self, report: EvaluationProgress) -> None:
+        """Nothing to keep."""
 
     def evaluated(self, report: EvaluationReport) -> None:
         """Nothing to keep."""
