@@ -12,37 +12,29 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import PreTrainedModel
 
 from rollwright.engines.embedded import EmbeddedEngine, EmbeddedSettings, open_engine
+from rollwright.learner.models import ModelShape, make_model
 from rollwright.record import GenerationRequest, Sampling, ids
 
 SHAPES = {
-    "1.72M": {"hidden_size": 192, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4},
-    "0.65M": {"hidden_size": 128, "intermediate_size": 320, "num_hidden_layers": 3, "num_attention_heads": 4},
+    "1.72M": ModelShape(
+        vocab_size=512, hidden_size=192, intermediate_size=512, num_layers=4, num_heads=4, num_kv_heads=2
+    ),
+    "0.65M": ModelShape(
+        vocab_size=512, hidden_size=128, intermediate_size=320, num_layers=3, num_heads=4, num_kv_heads=2
+    ),
 }
 
 
-def make_model(name: str) -> Qwen3ForCausalLM:
-    torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=512,
-        num_key_value_heads=2,
-        head_dim=48,
-        max_position_embeddings=2048,
-        tie_word_embeddings=True,
-        **SHAPES[name],
-    )
-    return Qwen3ForCausalLM(config).eval()
-
-
-def time_transformers(model: Qwen3ForCausalLM, options: argparse.Namespace) -> Callable[[], float]:
+def time_transformers(model: PreTrainedModel, options: argparse.Namespace) -> Callable[[], float]:
     prompts = torch.randint(2, 512, (options.rows, options.prompt), generator=torch.Generator().manual_seed(0))
 
     def run() -> float:
         start = time.perf_counter()
         with torch.inference_mode():
-            model.generate(
+            model.generate(  # type: ignore[attr-defined] - its mixin asks for attributes of other models
                 prompts,
                 attention_mask=torch.ones_like(prompts),
                 max_new_tokens=options.tokens,
@@ -104,10 +96,10 @@ def main() -> None:
     parser.add_argument("--model", choices=sorted(SHAPES), default="1.72M")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    model = make_model(options.model)
+    model = make_model(SHAPES[options.model], seed=0)
     context = options.prompt + options.tokens
     variants = {"transformers generate": time_transformers(model, options)}
-    engines = {}
+    engines: dict[str, EmbeddedEngine] = {}
     for mode in ("deterministic", "fast"):
         start = time.perf_counter()
         settings = EmbeddedSettings(num_slots=options.rows, max_context_tokens=max(512, context), mode=mode)

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 
+from rollwright.environments import DemonstratedTurn
 from rollwright.recipes.worlds import World, load_world
 from rollwright.record import (
     Action,
@@ -63,7 +64,7 @@ class SlowEnvironment:
     def actors(self) -> Mapping[str, str]:
         return self.inner.actors
 
-    def demonstrate(self, task: Task, seed: int):
+    def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         return self.inner.demonstrate(task, seed)  # type: ignore[attr-defined] - arithmetic demonstrates
 
     def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AbstractAsyncContextManager[Episode]:

@@ -91,8 +91,8 @@ def seconds_of(arm: str, seed: int, updates: int, folder: Path) -> tuple[float, 
         sys.exit(ended.stdout[-2000:] + ended.stderr[-2000:])
     steps = [line for line in map(json.loads, ended.stdout.splitlines()) if line.get("event") == "step"]
     rl = [line for line in steps if line["stage"] == "rl"]
-    shares = {key: sum(line[key] for line in rl) for key in ("collect_s", "learn_s", "save_s")}
-    return sum(line["seconds"] for line in rl), shares
+    shares = {key: sum((line[key] for line in rl), 0.0) for key in ("collect_s", "learn_s", "save_s")}
+    return sum((line["seconds"] for line in rl), 0.0), shares
 
 
 def compare_time(arms: Sequence[str], rounds: int, updates: int) -> None:
@@ -148,7 +148,7 @@ def concluded(before: Mapping[int, ArmFigures], after: Mapping[int, ArmFigures])
         of_seeds.append(np.array(list(deltas.values())))
         for task, delta in deltas.items():
             of_tasks[task].append(delta)
-    means = np.array([np.mean(deltas) for deltas in of_tasks.values()])
+    means = np.array([np.mean(deltas) for deltas in of_tasks.values()], dtype=np.float64)
     clustered, nested = clustered_interval(means), nested_bootstrap_interval(of_seeds, seed=0, resamples=10_000)
     assert clustered is not None and nested is not None
     ratios = [before[seed].steps_s / after[seed].steps_s for seed in before]

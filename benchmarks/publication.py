@@ -150,7 +150,7 @@ class Bench:
     async def among_turns(self, swap: Swap | None, times: Times) -> None:
         """Publish while every place draws; with None only the turns run."""
         gaps: list[list[float]] = [[] for _ in range(self.rows)]
-        running = []
+        running: list[asyncio.Future[None]] = []
         for row in range(self.rows):
             self.number += 1
             running.append(asyncio.ensure_future(turn(self.engine, self.number, gaps[row])))

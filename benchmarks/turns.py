@@ -18,7 +18,7 @@ from pathlib import Path
 from rollwright.engines import ScriptedEngine
 from rollwright.learner.machine import spare_imported_objects
 from rollwright.recipes.worlds import load_world
-from rollwright.record import Sampling
+from rollwright.record import GenerationRequest, Sampling
 from rollwright.rendering import TokenizerSpec, load_renderer, train_tokenizer
 from rollwright.rollout import EpisodeSpec, Limits, SystemClock, run_episode
 from rollwright.tasks import SplitSizes
@@ -43,7 +43,7 @@ def main() -> None:
     async def run() -> int:
         asked_for: dict[str, int] = {}
 
-        def reply(request):
+        def reply(request: GenerationRequest) -> list[int]:
             turn = asked_for[request.session] = asked_for.get(request.session, 0) + 1
             return call if turn <= asked.calls else answer
 

@@ -10,11 +10,11 @@ import argparse
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rollwright.recipes.build.named_verifiers import named_verifier
 from rollwright.record import Message, Passage, Submission, Verdict, Verifier
-from rollwright.tasks import Payload, make_task
+from rollwright.tasks import Json, Payload, make_task
 
 _EXPRESSIONS = (
     ("\\frac{{{a}\\sqrt{{{b}}}}}{{2}}", "\\frac{{{a}}}{{2}}\\sqrt{{{b}}}"),
@@ -28,7 +28,7 @@ _EXPRESSIONS = (
 )
 
 
-def submission(text: str, gold: str, place: int, info: dict | None = None) -> Submission:
+def submission(text: str, gold: str, place: int, info: Mapping[str, Json] | None = None) -> Submission:
     """A finished episode that ends with `text`."""
     payload = Payload(messages=(Message(role="user", text=f"question {place}"),), answer=gold, info=info or {})
     return Submission(
@@ -75,9 +75,9 @@ async def _one(verifier: Verifier, each: Submission) -> Verdict:
     return (await verifier.verify([each]))[0]
 
 
-def report(name: str, submissions: Sequence[Submission], **options) -> None:
+def report(name: str, submissions: Sequence[Submission]) -> None:
     """Make, warm and time one verifier."""
-    made = named_verifier(name, **options)
+    made = named_verifier(name)
     try:
         asyncio.run(timed(made.verifier, submissions[:2]))
         seconds, verdicts = asyncio.run(timed(made.verifier, submissions))
