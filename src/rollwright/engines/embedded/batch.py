@@ -13,6 +13,8 @@ from rollwright.record import GenerationRequest, Ids, Logprobs, ids, logprobs
 __all__ = ["Batch", "Drawn"]
 
 _DRAWS_AHEAD = 64
+_KEPT_STOP_SETS = 16
+"""Beyond one a place; a run has few, and a caller that brings new ones with every turn does not fill the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,10 +163,20 @@ class Batch:
         self._uniform[places] = numbers.reshape(len(places), _DRAWS_AHEAD)
 
     def _stop_set_of(self, stops: frozenset[int]) -> int:
-        """The row of the stop table for a set; each set of a run is laid out once."""
+        """The row of the stop table for a set; each set is laid out once, as long as there are few."""
         if stops not in self._stop_sets:
+            if len(self._stop_sets) >= len(self.is_active) + _KEPT_STOP_SETS:
+                self._forget_stop_sets()
             line = np.zeros((1, self._vocab), dtype=np.bool_)
             line[0, sorted(stops)] = True
             self._stops = np.concatenate([self._stops, line])
             self._stop_sets[stops] = len(self._stop_sets)
         return self._stop_sets[stops]
+
+    def _forget_stop_sets(self) -> None:
+        """Keep the sets of rows that are being drawn."""
+        used = sorted(set(self._stop_set[self.is_active].tolist()))
+        moved = {old: new for new, old in enumerate(used)}
+        self._stops = self._stops[used]
+        self._stop_sets = {stops: moved[old] for stops, old in self._stop_sets.items() if old in moved}
+        self._stop_set = np.array([moved.get(old, 0) for old in self._stop_set.tolist()], dtype=np.int64)
