@@ -16,7 +16,8 @@ class OwnThread(Executor):
     """Runs calls one after another in one daemon thread.
 
     `ThreadPoolExecutor` waits for its threads when the program ends, so a learner that hangs would hang the program
-    after its diagnosis. This one waits `leave_s` and leaves.
+    after its diagnosis. This one waits `leave_s` and leaves. Whoever submits a call waits for it before the next, so
+    the queue is as long as its callers are many: the loop, the weight channel and the probe.
     """
 
     def __init__(self, name: str, *, leave_s: float = 30.0) -> None:

@@ -5,8 +5,9 @@
                                └──────────────────────── again, between two decode steps ◄───┘
 
 It waits on the inbox alone, and only when nothing can be drawn: while rows run it looks there between two steps. A
-command wakes it; so does the nearest deadline. Chunks wake the event loop that asked, once a step. When it dies, every
-turn and every command fails with `EngineLostError`, and so does whatever comes after.
+command wakes it; so does the nearest deadline. The inbox needs no bound of its own: each caller waits for what it
+asked, so it is as long as its callers are many, and admission bounds those. Chunks wake the event loop that asked, once
+a step. When it dies, every turn and every command fails with `EngineLostError`, and so does whatever comes after.
 """
 
 import threading
