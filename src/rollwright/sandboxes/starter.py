@@ -3,6 +3,7 @@
 It runs as a script of the standard library alone, in a clean environment, with one thread. A sandbox dies with the
 process that started it, and the kernel counts a thread as that: a starter with one thread lives as long as the pool.
 When the pool closes its end of the socket, or its process is no more, the starter ends, and every sandbox with it.
+What a sandbox leaves behind falls to the starter, which ends it.
 """
 
 import contextlib
@@ -81,6 +82,7 @@ class Starter:
 
     def run(self) -> None:
         """Serve; all that was started is ended on return."""
+        self._prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         parent = os.pidfd_open(os.getppid())
         self._poll.register(self._orders, select.POLLIN)
         self._poll.register(parent, select.POLLIN)
@@ -194,8 +196,17 @@ class Starter:
         self._poll.unregister(started.pidfd)
         del self._pidfds[started.pidfd]
         os.waitpid(started.pid, 0)
+        self._end_orphans()
         os.close(started.pidfd)
         os.close(started.gone)
+
+    def _end_orphans(self) -> None:
+        """End what a sandbox left behind: killed while it starts, it has not yet bound its child's life to its own."""
+        known = {started.pid for started in self._running.values()}
+        while orphans := set(children_of(os.getpid())) - known:
+            for pid in orphans:
+                _signal(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
     def _end_all(self) -> None:
         for started in self._running.values():
