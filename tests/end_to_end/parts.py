@@ -5,11 +5,24 @@ import json
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rollwright.environments import ToolEnvironment, ToolLimits, tool_of
-from rollwright.record import Action, Episode, StepResult, Submission, Task, ToolRequest, ToolResult, Verdict, Verifier
+from rollwright.recipes.worlds.interpreter import load as interpreter
+from rollwright.recipes.worlds.world import World
+from rollwright.record import (
+    Action,
+    Environment,
+    Episode,
+    StepResult,
+    Submission,
+    Task,
+    ToolRequest,
+    ToolResult,
+    Verdict,
+    Verifier,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +129,63 @@ class Checking:
             yield CheckedEpisode(episode)
 
 
+class Running:
+    """An environment with a Python interpreter that runs a program before and after what the policy says."""
+
+    def __init__(self, inner: Environment) -> None:
+        self._inner = inner
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def revision(self) -> str:
+        return self._inner.revision
+
+    @property
+    def actors(self) -> Mapping[str, str]:
+        return self._inner.actors
+
+    @asynccontextmanager
+    async def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AsyncGenerator["RunningEpisode"]:
+        async with self._inner.open(task, seed=seed, snapshot=snapshot) as episode:
+            yield RunningEpisode(episode)
+
+
+class RunningEpisode:
+    """See `Running`."""
+
+    def __init__(self, inner: Episode) -> None:
+        self._inner = inner
+
+    @property
+    def tools(self) -> Mapping[str, str]:
+        return self._inner.tools
+
+    async def begin(self) -> StepResult:
+        first = await self._inner.begin()
+        await self._run("before")
+        return first
+
+    async def call(self, request: ToolRequest) -> ToolResult:
+        return await self._inner.call(request)
+
+    async def step(self, action: Action) -> StepResult:
+        await self._run("after")
+        return await self._inner.step(action)
+
+    async def artifacts(self) -> Mapping[str, bytes]:
+        return await self._inner.artifacts()
+
+    async def snapshot(self) -> bytes:
+        return await self._inner.snapshot()
+
+    async def _run(self, name: str) -> None:
+        code = json.dumps({"code": "print(1 + 1)"})
+        await self._inner.call(ToolRequest(call_id=name, tool="python", arguments=code))
+
+
 class CheckedEpisode:
     """See `Checking`."""
 
@@ -147,6 +217,12 @@ class CheckedEpisode:
 def checking() -> Checking:
     """An environment."""
     return Checking()
+
+
+def running() -> World:
+    """The world of the interpreter, with a program in every episode."""
+    world = interpreter(num_warm=4)
+    return replace(world, environment=Running(world.environment))
 
 
 def parity() -> Parity:

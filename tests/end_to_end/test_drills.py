@@ -23,7 +23,9 @@ from tests.end_to_end.children import start_command
 from tests.end_to_end.proofs import Proofs
 
 SANDBOXED = "interpreter-tiny"
-MATH = 'verifier.parts=[{kind="math"}]'
+RUNNING = 'environment={kind="world", name="tests.end_to_end.parts:running"}'
+"""A sandbox is taken at the first call: a policy that is taught nothing makes none."""
+RL_ALONE = 'stages=[{kind="rl", name="rl"}]'
 SEEDS = range(5)
 LAGS = (0, 2)
 COMMAND = "make prove-drills"
@@ -33,7 +35,7 @@ def drilled(path: Path, name: str, *settings: str, seed: int = 0, alter: Alterat
     """One fault on the default recipe, or on one that has what the fault needs."""
     (fault,) = chosen_faults(name)
     recipe = SANDBOXED if fault.needs == "sandboxes" else "arithmetic-tool"
-    parts = symbolic(path) if fault.needs == "workers" else []
+    parts = {"nothing": [], "workers": symbolic(path), "sandboxes": [RUNNING, RL_ALONE]}[fault.needs]
     order = DrillsOrder(
         recipe=recipe,
         settings=(*parts, "runtime.threads=1", *settings),
@@ -51,7 +53,7 @@ def symbolic(path: Path) -> list[str]:
     asked = [(f"Expand (x + {n})(x - 1).", f"x^2 + {n - 1}x - {n}") for n in range(2, 82)]
     lines = [json.dumps({"prompt": prompt, "answer": answer}) for prompt, answer in asked]
     tasks.write_text("\n".join(lines), encoding="utf-8")
-    return [MATH, f'tasks={{kind="jsonl", train="{tasks}"}}', 'stages=[{kind="rl", name="rl"}]']
+    return ['verifier.parts=[{kind="math"}]', f'tasks={{kind="jsonl", train="{tasks}"}}', RL_ALONE]
 
 
 def test_a_run_whose_engine_dies_goes_on_and_its_account_is_whole(tmp_path: Path) -> None:
