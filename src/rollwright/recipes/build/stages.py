@@ -22,7 +22,8 @@ from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
 from rollwright.runtime.guarded import held
 from rollwright.runtime.ledger import Ledger
 from rollwright.runtime.loop import Stage
-from rollwright.runtime.parts import Collector, GroupCounter
+from rollwright.runtime.pacing import GaugedEngine, Pace, PaceRule
+from rollwright.runtime.parts import Collector, GroupCounter, LegFn
 from rollwright.runtime.replaying import ReplayCollector, StoredSteps
 from rollwright.runtime.schedule import ScheduledEngine
 from rollwright.tasks import Mixture, TaskOrder
@@ -121,9 +122,19 @@ def _collector(stage: StageConfig, parts: StageParts, first_version: int) -> Col
         order=order,
         counter=parts.counter,
         ledger=parts.ledger,
-        run_episode=held(parts.breakers, parts.episodes.train),
+        run_episode=held(parts.breakers, _paced(parts)),
         score=parts.episodes.score,
     )
+
+
+def _paced(parts: StageParts) -> LegFn:
+    """Episodes, fewer at once where the recipe lets what the engine holds decide."""
+    least = parts.recipe.runtime.least_concurrency
+    if least == 0:
+        return parts.episodes.train
+    gauge = GaugedEngine(parts.episodes.engine)
+    pace = Pace(PaceRule(least=min(least, parts.places), most=parts.places), gauge)
+    return pace.over(replace(parts.episodes, engine=gauge).train)
 
 
 def _dispatch_rules(stage: RlStageConfig, recipe: RecipeConfig, *, places: int, first_version: int) -> DispatchRules:

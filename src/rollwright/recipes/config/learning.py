@@ -124,6 +124,8 @@ class RuntimeConfig(StrictConfig):
     """Seconds without a finished step or evaluation, after which the run stops with a diagnosis."""
     concurrency: int = Field(default=64, ge=1, le=65536)
     """Episodes that run at once, as far as the slots of the engine and the places of the environment go."""
+    least_concurrency: int = Field(default=0, ge=0, le=65536)
+    """Down to which fewer run at once for a while, where their contexts outnumber the engine's slots. 0: never."""
     checkpoint_every: int = Field(default=1, ge=1, le=10_000_000)
     """Steps; at most this many are lost by a crash."""
     keep_checkpoints: int = Field(default=2, ge=1, le=10_000_000)
