@@ -8,24 +8,15 @@ An attempt that is held keeps its slot in flight, so that admission stops by its
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal, TypeVar
+from typing import TypeVar
 
-from rollwright.record import (
-    Action,
-    Environment,
-    Episode,
-    StepResult,
-    Submission,
-    Task,
-    ToolRequest,
-    ToolResult,
-    Verdict,
-    Verifier,
-)
+from rollwright.environments.passing import Asked, PassingEnvironment, PassingEpisode
+from rollwright.record import Environment, Episode, Submission, Task, Verdict, Verifier
 from rollwright.runtime.breaker import Breaker
 from rollwright.runtime.parts import Attempt
+from rollwright.verifiers.passing import PassingVerifier
 
 __all__ = ["GuardedEnvironment", "GuardedVerifier", "held"]
 
@@ -35,29 +26,14 @@ _ITS_OWN_FAULT = frozenset({"timeout", "infrastructure", "grader_error"})
 """Outcomes that say nothing of the policy; an unparsable judge did answer."""
 
 
-class GuardedVerifier:
+class GuardedVerifier(PassingVerifier):
     """A verifier whose server may be down. Its deadline grows by the patience; within, it keeps its own."""
 
     def __init__(self, verifier: Verifier, breaker: Breaker, *, patience_s: float) -> None:
         """Ask `verifier` while `breaker` lets it; a call waits at most `patience_s` for that."""
-        self._verifier = verifier
+        super().__init__(verifier)
         self._breaker = breaker
         self._patience_s = patience_s
-
-    @property
-    def name(self) -> str:
-        """Of the verifier within."""
-        return self._verifier.name
-
-    @property
-    def revision(self) -> str:
-        """Of the verifier within: when it is asked changes no verdict."""
-        return self._verifier.revision
-
-    @property
-    def scope(self) -> Literal["trajectory", "group"]:
-        """Of the verifier within."""
-        return self._verifier.scope
 
     @property
     def deadline_s(self) -> float:
@@ -82,37 +58,18 @@ class GuardedVerifier:
             return verdicts
 
 
-class GuardedEnvironment:
+class GuardedEnvironment(PassingEnvironment):
     """An environment whose server may be down."""
 
     def __init__(self, environment: Environment, breaker: Breaker) -> None:
         """Open episodes of `environment` while `breaker` lets it."""
-        self._environment = environment
+        super().__init__(environment)
         self._breaker = breaker
-
-    @property
-    def name(self) -> str:
-        """Of the environment within."""
-        return self._environment.name
-
-    @property
-    def revision(self) -> str:
-        """Of the environment within."""
-        return self._environment.revision
-
-    @property
-    def actors(self) -> Mapping[str, str]:
-        """Of the environment within."""
-        return self._environment.actors
 
     @asynccontextmanager
     async def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AsyncGenerator[Episode]:
         """An episode once the environment may be asked; what it raises is a failure, its end a success."""
-        inner = (
-            self._environment.open(task, seed=seed)
-            if snapshot is None
-            else self._environment.open(task, seed=seed, snapshot=snapshot)
-        )
+        inner = self._behind(task, seed, snapshot)
         async with self._breaker.passage() as passage, inner as episode:
             guarded = _GuardedEpisode(episode)
             yield guarded
@@ -122,40 +79,23 @@ class GuardedEnvironment:
                 passage.failed(guarded.cause)
 
 
-class _GuardedEpisode:
+class _GuardedEpisode(PassingEpisode):
     """Notes which answer did not come: whoever waits for it gives it up by cancelling."""
 
     def __init__(self, episode: Episode) -> None:
-        self._episode = episode
+        super().__init__(episode)
         self.cause: str | None = None
 
-    @property
-    def tools(self) -> Mapping[str, str]:
-        return self._episode.tools
-
-    async def begin(self) -> StepResult:
-        return await self._noted("its beginning", self._episode.begin())
-
-    async def call(self, request: ToolRequest) -> ToolResult:
-        return await self._noted(f"tool {request.tool}", self._episode.call(request))
-
-    async def step(self, action: Action) -> StepResult:
-        return await self._noted("its step", self._episode.step(action))
-
-    async def artifacts(self) -> Mapping[str, bytes]:
-        return await self._episode.artifacts()
-
-    async def snapshot(self) -> bytes:
-        return await self._episode.snapshot()
-
-    async def _noted(self, what: str, answer: Awaitable[_Given]) -> _Given:
+    async def _through(self, asked: Asked, answer: Callable[[], Awaitable[_Given]]) -> _Given:
+        if asked.kind == "snapshot":  # Not every episode has one.
+            return await answer()
         try:
-            return await answer
+            return await answer()
         except asyncio.CancelledError:
-            self.cause = f"{what} did not come in time"
+            self.cause = f"{asked.what} did not come in time"
             raise
         except Exception as error:
-            self.cause = f"{what} failed: {type(error).__name__}: {error}"
+            self.cause = f"{asked.what} failed: {type(error).__name__}: {error}"
             raise
 
 

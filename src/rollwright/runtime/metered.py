@@ -1,12 +1,12 @@
 """Engine and environment that tell the time book when they are at work; they pass everything on as it is."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from types import TracebackType
+from typing import TypeVar
 
+from rollwright.environments.passing import Asked, PassingEnvironment, PassingEpisode
 from rollwright.record import (
-    Action,
     Capabilities,
     Chunk,
     Engine,
@@ -15,16 +15,15 @@ from rollwright.record import (
     GenerationRequest,
     ScoreRequest,
     Scores,
-    StepResult,
     Swap,
     Task,
-    ToolRequest,
-    ToolResult,
     WeightsManifest,
 )
 from rollwright.runtime.timebook import TimeBook
 
 __all__ = ["MeteredEngine", "MeteredEnvironment"]
+
+_Given = TypeVar("_Given")
 
 
 class MeteredEngine:
@@ -84,33 +83,17 @@ class MeteredEngine:
                     await stream.aclose()
 
 
-@dataclass(frozen=True, slots=True)
-class MeteredEnvironment:
+class MeteredEnvironment(PassingEnvironment):
     """An `Environment`: busy while an episode begins, answers a call, takes a turn or leaves its artifacts."""
 
-    inner: Environment
-    book: TimeBook
-
-    @property
-    def name(self) -> str:
-        """Of the environment."""
-        return self.inner.name
-
-    @property
-    def revision(self) -> str:
-        """Of the environment."""
-        return self.inner.revision
-
-    @property
-    def actors(self) -> Mapping[str, str]:
-        """Of the environment."""
-        return self.inner.actors
+    def __init__(self, environment: Environment, book: TimeBook) -> None:
+        """Pass on to `environment`."""
+        super().__init__(environment)
+        self._book = book
 
     def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AbstractAsyncContextManager[Episode]:
         """An episode whose work is counted."""
-        if snapshot is None:
-            return _MeteredStay(self.inner.open(task, seed=seed), self.book)
-        return _MeteredStay(self.inner.open(task, seed=seed, snapshot=snapshot), self.book)
+        return _MeteredStay(self._behind(task, seed, snapshot), self._book)
 
 
 class _MeteredStay:
@@ -129,31 +112,11 @@ class _MeteredStay:
             return await self._inner.__aexit__(kind, error, trace)
 
 
-@dataclass(frozen=True, slots=True)
-class _MeteredEpisode:
-    inner: Episode
-    book: TimeBook
+class _MeteredEpisode(PassingEpisode):
+    def __init__(self, episode: Episode, book: TimeBook) -> None:
+        super().__init__(episode)
+        self._book = book
 
-    @property
-    def tools(self) -> Mapping[str, str]:
-        return self.inner.tools
-
-    async def begin(self) -> StepResult:
-        with self.book.doing("environment"):
-            return await self.inner.begin()
-
-    async def call(self, request: ToolRequest) -> ToolResult:
-        with self.book.doing("environment"):
-            return await self.inner.call(request)
-
-    async def step(self, action: Action) -> StepResult:
-        with self.book.doing("environment"):
-            return await self.inner.step(action)
-
-    async def artifacts(self) -> Mapping[str, bytes]:
-        with self.book.doing("environment"):
-            return await self.inner.artifacts()
-
-    async def snapshot(self) -> bytes:
-        with self.book.doing("environment"):
-            return await self.inner.snapshot()
+    async def _through(self, asked: Asked, answer: Callable[[], Awaitable[_Given]]) -> _Given:
+        with self._book.doing("environment"):
+            return await answer()

@@ -9,40 +9,25 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Literal
 
 from rollwright.record import Submission, Verdict, Verifier
+from rollwright.verifiers.passing import PassingVerifier
 
 __all__ = ["ThreadedVerifier"]
 
 _MAX_LEFT_BEHIND = 8
 
 
-class ThreadedVerifier:
+class ThreadedVerifier(PassingVerifier):
     """A verifier in threads; for parts from outside the project."""
 
     def __init__(self, verifier: Verifier) -> None:
-        self._verifier = verifier
+        super().__init__(verifier)
         self._left: set[threading.Thread] = set()
 
     @property
-    def name(self) -> str:
-        """Of the verifier within."""
-        return self._verifier.name
-
-    @property
-    def revision(self) -> str:
-        """Of the verifier within: where it runs changes no verdict."""
-        return self._verifier.revision
-
-    @property
-    def scope(self) -> Literal["trajectory", "group"]:
-        """Of the verifier within."""
-        return self._verifier.scope
-
-    @property
     def deadline_s(self) -> float:
-        """Of the verifier within."""
+        """Of the verifier behind."""
         return self._verifier.deadline_s
 
     async def verify(self, submissions: Sequence[Submission]) -> Sequence[Verdict]:

@@ -1,58 +1,35 @@
 """The real environment and the real verifiers with a fault between them and their callers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal, assert_never, cast
+from typing import TypeVar, assert_never, cast
 
 from rollwright.environments import DemonstratedTurn, DemonstratingEnvironment
+from rollwright.environments.passing import Asked, PassingEnvironment, PassingEpisode
 from rollwright.recipes.drills.kinds import EnvironmentFault, VerifierFault
 from rollwright.recipes.drills.strikes import InjectedFaultError, Strikes
-from rollwright.record import (
-    Action,
-    Environment,
-    Episode,
-    StepResult,
-    Submission,
-    Task,
-    ToolRequest,
-    ToolResult,
-    Verdict,
-    Verifier,
-)
+from rollwright.record import Environment, Episode, Submission, Task, Verdict, Verifier
+from rollwright.verifiers.passing import PassingVerifier
 
 __all__ = ["FaultyEnvironment", "FaultyVerifier"]
 
+_Given = TypeVar("_Given")
 _SLOW_S = 0.1
 _HUNG_DEADLINE_S = 0.5
 
 
-class FaultyEnvironment:
+class FaultyEnvironment(PassingEnvironment):
     """Struck at an answer: of a tool, or of the environment at the beginning and to a turn."""
 
     def __init__(
         self, environment: Environment, fault: EnvironmentFault, strikes: Strikes, kill: Callable[[], int]
     ) -> None:
         """Stand before `environment`; `kill` ends the processes of its sandboxes and counts them."""
-        self._environment = environment
+        super().__init__(environment)
         self._fault: EnvironmentFault = fault
         self._strikes = strikes
         self._kill = kill
-
-    @property
-    def name(self) -> str:
-        """Of the environment behind."""
-        return self._environment.name
-
-    @property
-    def revision(self) -> str:
-        """Of the environment behind."""
-        return self._environment.revision
-
-    @property
-    def actors(self) -> Mapping[str, str]:
-        """Of the environment behind."""
-        return self._environment.actors
 
     def demonstrate(self, task: Task, seed: int) -> tuple[DemonstratedTurn, ...]:
         """Of the environment behind; the wiring asked whether it has any."""
@@ -61,12 +38,7 @@ class FaultyEnvironment:
     @asynccontextmanager
     async def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AsyncGenerator[Episode]:
         """An episode of the environment behind; those of held-out tasks are let be."""
-        inner = (
-            self._environment.open(task, seed=seed)
-            if snapshot is None
-            else self._environment.open(task, seed=seed, snapshot=snapshot)
-        )
-        async with inner as episode:
+        async with self._behind(task, seed, snapshot) as episode:
             yield _FaultyEpisode(episode, self._strike) if task.split == "train" else episode
 
     async def _strike(self) -> None:
@@ -87,58 +59,26 @@ class FaultyEnvironment:
                 assert_never(fault)
 
 
-class _FaultyEpisode:
-    def __init__(self, episode: Episode, strike: Callable[[], object]) -> None:
-        self._episode = episode
-        self._strike = cast("Callable[[], asyncio.Future[None]]", strike)
+class _FaultyEpisode(PassingEpisode):
+    def __init__(self, episode: Episode, strike: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(episode)
+        self._strike = strike
 
-    @property
-    def tools(self) -> Mapping[str, str]:
-        return self._episode.tools
-
-    async def begin(self) -> StepResult:
-        await self._strike()
-        return await self._episode.begin()
-
-    async def call(self, request: ToolRequest) -> ToolResult:
-        await self._strike()
-        return await self._episode.call(request)
-
-    async def step(self, action: Action) -> StepResult:
-        await self._strike()
-        return await self._episode.step(action)
-
-    async def artifacts(self) -> Mapping[str, bytes]:
-        return await self._episode.artifacts()
-
-    async def snapshot(self) -> bytes:
-        return await self._episode.snapshot()
+    async def _through(self, asked: Asked, answer: Callable[[], Awaitable[_Given]]) -> _Given:
+        if asked.kind not in ("artifacts", "snapshot"):
+            await self._strike()
+        return await answer()
 
 
-class FaultyVerifier:
+class FaultyVerifier(PassingVerifier):
     """Struck at a call for training episodes."""
 
     def __init__(self, verifier: Verifier, fault: VerifierFault, strikes: Strikes, kill: Callable[[], int]) -> None:
         """Stand before `verifier`; `kill` ends the processes of its pools and counts them."""
-        self._verifier = verifier
+        super().__init__(verifier)
         self._fault: VerifierFault = fault
         self._strikes = strikes
         self._kill = kill
-
-    @property
-    def name(self) -> str:
-        """Of the verifier behind."""
-        return self._verifier.name
-
-    @property
-    def revision(self) -> str:
-        """Of the verifier behind."""
-        return self._verifier.revision
-
-    @property
-    def scope(self) -> Literal["trajectory", "group"]:
-        """Of the verifier behind."""
-        return self._verifier.scope
 
     @property
     def deadline_s(self) -> float:
