@@ -17,7 +17,7 @@ from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.ladder.errors import LadderError
 from rollwright.recipes.ladder.level import FinalProtocol, Level
-from rollwright.recipes.resolve import Resolved, recipe_toml, resolve, resolve_text
+from rollwright.recipes.resolve import Resolved, resolve, resolve_text
 from rollwright.runtime.errors import RunStoppedError
 
 __all__ = ["Arm", "ClimbOrder", "arms_of", "complete", "final_commit", "first_rl_step", "last_step"]
@@ -168,10 +168,10 @@ def _step_of(path: Path) -> int:
 
 def _refuse_another(arm: Arm) -> None:
     stored = RunFolder.open(arm.path).recipe_toml
-    if stored == recipe_toml(arm.resolved.recipe):
-        return
     found = resolve_text(stored, origin=f"run {arm.path.name}").values()
     due = arm.resolved.values()
+    if found == due:
+        return
     keys = [key for key in sorted(found.keys() | due.keys()) if found.get(key) != due.get(key)]
     listed = "; ".join(f"{key} is {found.get(key)!r} there and {due.get(key)!r} here" for key in keys[:_SHOWN])
     more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
