@@ -26,8 +26,8 @@ from tests.end_to_end.proofs import Figures, Proofs
 from tests.end_to_end.small import RECIPE, Ended, arguments, commits_of, rows
 
 SEEDS = range(30)
-WARM, STEPS = 2, 4
-SETTINGS = (f"run.steps={STEPS}", "evaluation.every=2", f"stages.warm_start.steps={WARM}")
+WARM, STEPS = 2, 5
+SETTINGS = (f"run.steps={STEPS}", f"evaluation.every={STEPS}", f"stages.warm_start.steps={WARM}")
 COMMAND = "make prove-kills"
 
 
@@ -56,8 +56,12 @@ class Killed:
     ended: Ended
 
 
+def words_with(lag: int) -> Sequence[str]:
+    return ["train", RECIPE, "--json", *arguments(*SETTINGS, f"runtime.max_lag={lag}")]
+
+
 def undisturbed(folder: Path, lag: int) -> Undisturbed:
-    words = ["train", RECIPE, "--json", *arguments(*SETTINGS, f"runtime.max_lag={lag}")]
+    words = words_with(lag)
     # The first process of all is the one that imports; it is none of the run's time.
     assert start_command(["--version"], folder).ended().code == 0
     began = time.monotonic()
@@ -181,14 +185,30 @@ def test_a_killed_asynchronous_run_has_a_whole_account_and_replays_to_its_own_we
         run = killed_and_resumed(asynchronous, seed, tmp_path)
         account = whole_account(run.path, 2)
         assert_balances_at_every_step(run.path)
-        replayed = start_command(["replay", run.path, "--json", "--run-dir", tmp_path / "again"], tmp_path)
-        ended = replayed.ended(timeout_s=300)
-        assert ended.code == 0, f"killed after {run.kills_s} seconds: {ended.err or ended.last}"
-        assert ended.last["is_equal"]
-        assert weights_of(run.path) == weights_of(tmp_path / "again")
+        assert_replays(run.path, tmp_path)
         figures = figures_of(run, account)
         proofs.record(command, [seed], figures)
     assert figures["kills_s"]
+
+
+@pytest.mark.training
+def test_groups_that_a_kill_finds_open_are_dispatched_again_and_the_run_replays(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    child = start_command([*words_with(2), "--run-dir", path], tmp_path)
+    assert child.wait_for(lambda: (path / "checkpoints" / f"step-{WARM + 2:06d}").exists())
+    child.kill()
+    ended = start_command(["resume", path, "--json"], tmp_path).ended()
+    assert ended.code == 0, ended.err
+    assert whole_account(path, 2).by_state["requeued"] > 0
+    assert_balances_at_every_step(path)
+    assert_replays(path, tmp_path)
+
+
+def assert_replays(path: Path, folder: Path) -> None:
+    ended = start_command(["replay", path, "--json", "--run-dir", folder / "again"], folder).ended(timeout_s=300)
+    assert ended.code == 0, ended.err or ended.out
+    assert ended.last["is_equal"]
+    assert weights_of(path) == weights_of(folder / "again")
 
 
 def figures_of(run: Killed, account: Account) -> Figures:
