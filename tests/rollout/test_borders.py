@@ -121,7 +121,11 @@ def test_a_tools_answer_that_is_none_breaks_the_environment(renderer, changes, o
     assert failed(renderer, FakeEnvironment([observe("go"), END], {"echo": odd}), call_order=order)
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+class OutsideError(BaseException):
+    """None of Python's own."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), OutsideError("no")])
 @pytest.mark.parametrize("order", ["sequential", "parallel"])
 @pytest.mark.parametrize("place", ["open", "begin", "call", "step"])
 def test_an_environment_that_gives_up_ends_its_own_episode_alone(renderer, error, order, place):

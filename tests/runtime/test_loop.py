@@ -8,12 +8,14 @@ import pytest
 
 from rollwright.evidence import StoredRun, query
 from rollwright.record import TerminalReason
+from rollwright.rollout import FixedClock
 from rollwright.runtime.checkpoints import read_progress
 from rollwright.runtime.errors import NoProgressError, RunStoppedError, RuntimeRunError
 from rollwright.runtime.ledger import Ledger, LedgerBalance
 from rollwright.runtime.loop import Loop
 from rollwright.runtime.parts import GroupCounter
 from rollwright.runtime.saving import CheckpointRule
+from rollwright.runtime.watchdog import Watchdog, WatchRules
 from rollwright.runtime.weights import WeightChannel, WeightShelf
 from tests.cases import case
 from tests.runtime.fakes import ended, episodes, noon, score
@@ -53,6 +55,19 @@ def test_a_step_publishes_and_settles_before_the_next_may_start_and_is_written_b
     assert world.log.index(("advance", 1)) < world.log.index(("save", 1))
     # `save` notes the step of the newest commit: each step was committed before its checkpoint.
     assert [c.step for c in world.folder.commits] == [0, 1, 2]
+
+
+def test_the_evaluation_before_the_first_step_is_watched_too(world):
+    clock = FixedClock()
+
+    async def endless(step):
+        clock.advance(61)
+        await asyncio.Event().wait()
+
+    dog = Watchdog(WatchRules(run_s=60, look_s=0.01), clock, world.listener.warned)
+    parts = replace(world.parts([rl(world, steps=1)]), watchdog=dog, evaluate=endless)
+    with pytest.raises(NoProgressError, match="no step was finished for 61 s"):
+        asyncio.run(asyncio.wait_for(Loop(parts).run(), 20))
 
 
 def test_every_call_of_the_learner_runs_in_its_own_thread(world):

@@ -106,6 +106,7 @@ REQUEST = GenerationRequest(
     seed=0,
     stop_token_ids=frozenset(),
 )
+SCORED = ScoreRequest(policy="policy", token_ids=ids([1, 2]), score_from=1, sampling=Sampling(), tensors={})
 FAST = RestartRules(silent_s=0.05, first_wait_s=0.0, weights_wait_s=0.05, in_a_row=3)
 
 
@@ -242,6 +243,23 @@ def test_refused_weights_leave_the_old_version_serving():
         assert len(house.engines) == 1
 
     run(go())
+
+
+def test_scores_are_asked_again_of_the_new_engine_where_the_old_one_dies_over_them():
+    house = House("dies")
+
+    async def run() -> int:
+        await house.engine.load_weights(manifest(3), "drain")
+        return (await house.engine.score(SCORED)).policy_version
+
+    assert asyncio.run(run()) == 3
+    assert house.engines[1].loaded == [3]
+
+
+def test_scores_that_no_engine_lives_to_give_end_with_a_diagnosis():
+    house = House("dies", "dies", "dies", "dies")
+    with pytest.raises(EngineLostError, match="3 engines in a row"):
+        asyncio.run(house.engine.score(SCORED))
 
 
 def test_an_engine_that_refuses_the_serving_weights_never_serves():

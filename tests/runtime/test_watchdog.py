@@ -1,4 +1,6 @@
 import asyncio
+import contextlib
+from dataclasses import replace
 
 import pytest
 
@@ -107,6 +109,25 @@ def test_the_loop_looks_until_it_is_cancelled_and_stops_the_run_by_itself():
         assert isinstance(raised.value.exceptions[0], NoProgressError)
 
     asyncio.run(asyncio.wait_for(go(), 20))
+
+
+def test_a_stopped_run_that_something_holds_says_so():
+    async def hold(said: list[str]) -> None:
+        while not said:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    async def go() -> list[str]:
+        dog, clock, said = made(replace(RULES, let_go_s=0.05))
+        clock.advance(1001)
+        with pytest.raises(ExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(dog.run(), name="watchdog")
+                group.create_task(hold(said), name="an environment that is not cancelled")
+        return said
+
+    (said,) = asyncio.run(asyncio.wait_for(go(), 20))
+    assert "does not let itself be cancelled" in said and "no step was finished for 1001 s" in said
 
 
 def test_a_loop_that_was_held_is_named():

@@ -21,7 +21,6 @@ from rollwright.record import (
 )
 
 __all__ = [
-    "GIVING_UP",
     "Face",
     "describe",
     "is_cancelled",
@@ -37,8 +36,6 @@ __all__ = [
 CAUSE_CHARACTERS = 2000
 LARGEST_REWARD = 1e12
 """Either sign: its square and a sum of those stay finite in single precision."""
-GIVING_UP = (SystemExit, KeyboardInterrupt, asyncio.CancelledError)
-"""What code from outside may raise to end more than its episode; meant where the task itself is being cancelled."""
 T = TypeVar("T")
 _ENDS = frozenset({"environment_success", "environment_failure", "safety_stop"})
 
@@ -153,10 +150,10 @@ def storable(cause: str) -> str:
     return cause[:CAUSE_CHARACTERS].encode(errors="replace").decode()
 
 
-def is_cancelled() -> bool:
-    """Whether the task that runs this is itself being cancelled."""
+def is_cancelled(error: BaseException) -> bool:
+    """Whether the task that runs this is itself being ended by `error`, which code from outside may raise as well."""
     task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
+    return isinstance(error, GeneratorExit) or task is None or task.cancelling() > 0
 
 
 def _all(what: str, given: object, kind: type[T]) -> Sequence[T]:

@@ -40,7 +40,6 @@ from rollwright.record import (
 )
 from rollwright.rendering import ParsedTurn, Renderer
 from rollwright.rollout.borders import (
-    GIVING_UP,
     describe,
     is_cancelled,
     read_artifacts,
@@ -189,8 +188,8 @@ class _Driver:
             return TerminalReason.INFRASTRUCTURE_FAILURE, f"environment {name} broke: {error}"
         except Exception as error:  # noqa: BLE001 - the loop that turns a failed rollout into a record
             return TerminalReason.INFRASTRUCTURE_FAILURE, f"environment {name} failed: {describe(error)}"
-        except GIVING_UP as error:
-            if is_cancelled():
+        except BaseException as error:  # noqa: BLE001 - code from outside may ask for more than the end of its episode
+            if is_cancelled(error):
                 raise
             return TerminalReason.INFRASTRUCTURE_FAILURE, f"environment {name} gave up: {describe(error)}"
 

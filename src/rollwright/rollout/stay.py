@@ -45,7 +45,7 @@ class Stay:
         try:
             await owed(self._context.__aexit__(kind, error, trace), GRACE_S, "leaving the episode")
         except Exception:
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            if isinstance(error, asyncio.CancelledError) and is_cancelled(error):
                 return
             raise
 

@@ -13,7 +13,7 @@ checkpoint, and what came later never happened.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -153,7 +153,7 @@ class Loop:
         try:
             if self._start is None:
                 await self._in_learner(stages[0].begin)
-                evaluation = await self._evaluate(stages[0])
+                evaluation = await self._watched(self._evaluate(stages[0]))
                 rows = CommitRows(
                     kind="step", step=0, trajectories=evaluation.trajectories, evaluations=evaluation.rows
                 )
@@ -174,6 +174,20 @@ class Loop:
             num_action_tokens=self._reporter.num_tokens,
             num_episodes=self._reporter.num_episodes,
         )
+
+    async def _watched(self, work: Coroutine[object, object, _Result]) -> _Result:
+        """Do it with the watchdog beside it, which no stage has begun yet."""
+        watchdog = self._parts.watchdog
+        if watchdog is None:
+            return await work
+        try:
+            async with asyncio.TaskGroup() as beside:
+                watching = beside.create_task(watchdog.run(), name="watchdog")
+                done = await work
+                watching.cancel()
+        except BaseExceptionGroup as errors:
+            raise first_of(errors) from errors
+        return done
 
     async def _run_stage(self, stage: Stage) -> None:
         first_version = self._at.step - self._at.stage_step

@@ -11,6 +11,7 @@ behind: nobody can end a thread that does not listen.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -117,10 +118,15 @@ class RestartingEngine:
         return self._chunks(request)
 
     async def score(self, request: ScoreRequest) -> Scores:
-        """Pass on."""
-        life = await self._serving()
-        with self._watchdog.waiting(_COMPONENT, "scores"):
-            return await self._answer(life, life.engine.score(request))
+        """Pass on; one that is lost over it is made again and asked once more.
+
+        Raises:
+            EngineLostError: when no engine can be made.
+        """
+        while True:
+            life = await self._serving()
+            with self._watchdog.waiting(_COMPONENT, "scores"), contextlib.suppress(EngineLostError):
+                return await self._answer(life, life.engine.score(request))
 
     async def load_weights(self, weights: WeightsManifest, swap: Swap) -> None:
         """Load into the engine that serves; one that is lost over it is made again and asked once more.

@@ -52,6 +52,8 @@ class WatchRules:
     """By component; those that are not named have the patience of `Patience()`."""
     run_s: float = 3600.0
     """Without a finished step, after which the run ends: it lives and gets nowhere."""
+    let_go_s: float = 10.0
+    """For a run that was stopped to end, after which a person is told that something holds it."""
     look_s: float = 1.0
 
     def of(self, component: str) -> Patience:
@@ -194,7 +196,11 @@ class Watchdog:
             late_s = self._clock.monotonic() - before - self._rules.look_s
             if late_s > self._rules.of("event loop").tell_s:
                 self._tell(f"the event loop was held for {late_s:.0f} s: something blocks it that should wait")
-            self.look()
+            try:
+                self.look()
+            except NoProgressError as error:
+                asyncio.get_running_loop().call_later(self._rules.let_go_s, self._tell_held, error)
+                raise
 
     def diagnosis(self) -> str:
         """What each component is doing, since when, and why the last things failed."""
@@ -222,6 +228,13 @@ class Watchdog:
         oldest = min(waits, key=lambda wait: wait.beat_s)
         others = f" and {len(waits) - 1} more" if len(waits) > 1 else ""
         return f"{component} owes {oldest.what}{others}, the longest silent for {now - oldest.beat_s:.0f} s{again}"
+
+    def _tell_held(self, error: NoProgressError) -> None:
+        self._tell(
+            f"the run was stopped {self._rules.let_go_s:g} s ago and does not end: an environment, tool or verifier "
+            "does not let itself be cancelled. End the process (Ctrl-C three times, or kill): nothing saved is lost. "
+            f"It was stopped because {error}"
+        )
 
     def _stop(self, why: str) -> None:
         raise NoProgressError(

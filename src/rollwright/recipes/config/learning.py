@@ -136,11 +136,16 @@ class RuntimeConfig(StrictConfig):
     """Of torch, for engine and learner, which take turns; where they work at once (a lag), each has half; recorded."""
 
     @model_validator(mode="after")
-    def _stragglers_have_a_use(self) -> "RuntimeConfig":
+    def _settings_agree(self) -> "RuntimeConfig":
         if self.stragglers == "park" and self.oversample == 0:
             raise ValueError(
                 "stragglers 'park' is of runtime.oversample alone, which is 0; set the groups to start beyond the "
                 "batch, or leave stragglers out"
+            )
+        if self.least_concurrency > self.concurrency:
+            raise ValueError(
+                f"runtime.least_concurrency is {self.least_concurrency} and runtime.concurrency {self.concurrency}; "
+                "the first is at most the second, or 0"
             )
         if self.stragglers == "park" and self.max_lag == 0 and self.over_lag == "expire":
             raise ValueError(
