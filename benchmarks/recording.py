@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 from unittest.mock import patch
 
-from rollwright.evidence import Commit, CommitRows, RunFolder, durable
+from rollwright.evidence import Commit, CommitRows, RunFolder
 from rollwright.recipes.resolve import resolve
 from rollwright.recipes.runs import TrainOrder, train_run
 from rollwright.runtime import learning
@@ -39,8 +39,6 @@ from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, R
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 ROOT = Path(__file__).parents[1]
-HELPERS = ("shards", "syncs")
-"""Names of the threads that write for the one that commits."""
 ON_THE_WAY = ("receipts", "ledger")
 ASKED = 0.02
 """The largest share that all of it may take."""
@@ -66,16 +64,6 @@ class Spent:
                 self._add(part, time.thread_time() - spent, time.perf_counter() - began)
 
         return measured
-
-    def helping(self, part: str, call: Callable[Given, Made]) -> Callable[Given, Made]:
-        """The call, timed where a thread makes it that writes for another."""
-        measured = self.timed(part, call)
-
-        def maybe(*args: Given.args, **kwargs: Given.kwargs) -> Made:
-            is_helper = threading.current_thread().name.startswith(HELPERS)
-            return (measured if is_helper else call)(*args, **kwargs)
-
-        return maybe
 
     def _add(self, part: str, processor_s: float, clock_s: float) -> None:
         if self.is_counting:
@@ -155,8 +143,6 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     with ExitStack() as stack:
         for target, name, replacement in (
             (RunFolder, "commit", committed),
-            (durable, "write_file", spent.helping("store", durable.write_file)),
-            (durable, "sync_path", spent.helping("store", durable.sync_path)),
             (learning, "receipts_of", spent.timed("receipts", learning.receipts_of)),
             (Ledger, "enter", spent.timed("ledger", Ledger.enter)),
             (Ledger, "balance", spent.timed("ledger", Ledger.balance)),

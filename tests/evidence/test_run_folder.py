@@ -80,6 +80,13 @@ def test_shards_split_floats_by_byte_and_keep_text_by_dictionary(tmp_path):
     assert columns["origin"].compression == "ZSTD"
 
 
+def test_shards_keep_bounds_of_the_key_by_which_a_query_skips_files(tmp_path):
+    path = written_run(tmp_path / "run")
+    group = pq.ParquetFile(str(path / "segments/000002.parquet")).metadata.row_group(0)
+    bounded = [c.path_in_schema for c in map(group.column, range(group.num_columns)) if c.is_stats_set]
+    assert bounded == ["trajectory_id", "segment"]
+
+
 def test_a_second_writer_is_refused_with_one_sentence(tmp_path):
     path = written_run(tmp_path / "run")
     with RunFolder.open(path, "write"):

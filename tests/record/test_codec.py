@@ -34,7 +34,7 @@ from rollwright.record.codec import (
     encode_trajectories,
     encode_verdicts,
 )
-from rollwright.record.run_length import run_length
+from rollwright.record.run_length import run_length, run_lengths
 from tests.evidence.runs import scored_trajectory
 from tests.record import strategies as s
 from tests.record.strategies import same
@@ -229,3 +229,12 @@ def test_runs_expand_to_what_they_were_made_of(values, dtype):
 
 def test_equal_values_are_one_run():
     assert same(run_length(np.full(9, 0.25)), Runs(n=ids([9]), v=np.array([0.25])))
+
+
+def test_runs_of_parts_of_a_stream_are_those_of_each_part_by_itself():
+    stream = np.array([1.0, 1.0, 1.0, 0.0, -0.0, 2.0, 2.0, 2.0, 2.0])
+    spans = [(0, 3), (5, 9), (9, 9), (2, 7), (3, 3), (0, 9)]
+    for (start, stop), runs in zip(spans, run_lengths(stream, spans), strict=True):
+        assert same(runs, run_length(stream[start:stop]))
+        assert runs.expand().tobytes() == stream[start:stop].tobytes()
+        assert not (runs.n.flags.writeable or runs.v.flags.writeable)

@@ -38,12 +38,23 @@ class _Entry:
 class _Applied:
     """What an update really used, over the step's stream."""
 
+    component: str
+    """The main one."""
     trained: NDArray[np.bool_]
     """(T,) of this update's rows."""
     kept: NDArray[np.bool_]
     """(T,) within `trained`; nothing where the update was skipped."""
     moved: NDArray[np.float64]
     """(T,) |weight·correction·advantage| of the main component on kept tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Counts:
+    """Tokens of each entry."""
+
+    eligible: list[int]
+    trained: list[int]
+    kept: list[int]
 
 
 def receipts_of(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective) -> tuple[Receipt, ...]:
@@ -60,8 +71,9 @@ def receipts_of(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective) 
     entries = _entries(plan)
     applied = _apply(plan, outcome, objective.component)
     regularizers = [regularizer.component for regularizer in objective.regularizers]
-    parts = [_main_receipts(plan, outcome, entries, applied, objective.component)]
-    parts.extend(_regularizer_receipts(plan, outcome, entries, applied, name) for name in regularizers)
+    counts = _count(plan.batch, applied, entries)
+    parts = [_main_receipts(plan, outcome, entries, applied, counts)]
+    parts.extend(_regularizer_receipts(plan, outcome, entries, counts, name) for name in regularizers)
     return tuple(receipt for of_segment in zip(*parts, strict=True) for receipt in of_segment)
 
 
@@ -100,27 +112,38 @@ def _apply(plan: UpdatePlan, outcome: UpdateOutcome, component: str) -> _Applied
     moved[kept] = np.abs(plan.token_weights[component][kept] * batch.advantages[kept])
     if outcome.correction is not None:
         moved[kept] *= np.abs(outcome.correction[kept].astype(np.float64))
-    return _Applied(trained=trained, kept=kept, moved=moved)
+    return _Applied(component=component, trained=trained, kept=kept, moved=moved)
+
+
+def _count(batch: StepBatch, applied: _Applied, entries: Sequence[_Entry]) -> _Counts:
+    starts, stops = [entry.start for entry in entries], [entry.stop for entry in entries]
+
+    def counted(mask: NDArray[np.bool_]) -> list[int]:
+        before = np.append(0, np.cumsum(mask))
+        return (before[stops] - before[starts]).tolist() if entries else []
+
+    return _Counts(eligible=counted(batch.acts), trained=counted(applied.trained), kept=counted(applied.kept))
 
 
 def _main_receipts(
-    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], applied: _Applied, component: str
+    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], applied: _Applied, counts: _Counts
 ) -> list[Receipt]:
-    batch = plan.batch
+    batch, component = plan.batch, applied.component
     spans = [(entry.start, entry.stop) for entry in entries]
     advantages = run_lengths(batch.advantages.astype(np.float32), spans)
     weights = run_lengths(plan.token_weights[component], spans)
     flags = run_lengths(_flags(batch, outcome, applied, entries), spans)
     corrections = _corrections(outcome, applied, spans)
-    log_ratios = _log_ratios(batch, outcome)
-    losses = outcome.token_losses.get(component)
+    log_ratios, losses = _log_ratios(batch, outcome), outcome.token_losses.get(component)
+    scores = [_stored(stream) for stream in (outcome.proximal, outcome.current, outcome.reference)]
+    taught = [_stored(s) for s in (batch.scores.get("teacher"), batch.scores.get("predicted"), batch.value_targets)]
     receipts: list[Receipt] = []
     for index, entry in enumerate(entries):
         withheld = _withheld_reason(batch.rows[entry.row], entry)
         # A withheld segment was not scored: null, not NaN.
-        scored = (outcome.proximal, outcome.current, outcome.reference) if withheld is None else (None, None, None)
-        proximal, current, reference = (_slice(stream, entry) for stream in scored)
-        kept = applied.kept[entry.tokens]
+        proximal, current, reference = (_slice(stream if withheld is None else None, entry) for stream in scores)
+        teacher, predicted, targets = (_slice(stream, entry) for stream in taught)
+        kept = applied.kept[entry.tokens] if counts.kept[index] else None
         receipts.append(
             Receipt(
                 step=batch.step,
@@ -131,9 +154,9 @@ def _main_receipts(
                 segment=entry.segment.segment,
                 row_index=entry.row,
                 lag=_lag(batch, entry.segment),
-                num_eligible=int(batch.acts[entry.tokens].sum()),
-                num_kept=int(kept.sum()),
-                untrained_reason=_main_reason(batch, entry, applied),
+                num_eligible=counts.eligible[index],
+                num_kept=counts.kept[index],
+                untrained_reason=withheld or _main_reason(batch, entry, counts, index),
                 advantage=advantages[index],
                 token_weight=weights[index],
                 correction=corrections[index],
@@ -141,9 +164,9 @@ def _main_receipts(
                 proximal_logprobs=proximal,
                 current_logprobs=current,
                 reference_logprobs=reference,
-                teacher_logprobs=_slice(batch.scores.get("teacher"), entry),
-                predicted_values=_slice(batch.scores.get("predicted"), entry),
-                value_targets=_slice(batch.value_targets, entry),
+                teacher_logprobs=teacher,
+                predicted_values=predicted,
+                value_targets=targets,
                 entropy=_mean(outcome.entropy, entry, kept),
                 max_log_ratio=_largest(log_ratios, entry, kept),
                 loss=0.0 if losses is None else float(losses[entry.tokens].sum()),
@@ -154,7 +177,7 @@ def _main_receipts(
 
 
 def _regularizer_receipts(
-    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], applied: _Applied, component: str
+    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], counts: _Counts, component: str
 ) -> list[Receipt]:
     """A regularizer acts on all trained tokens; it has no advantage, and so no influence."""
     batch = plan.batch
@@ -170,8 +193,8 @@ def _regularizer_receipts(
             segment=entry.segment.segment,
             row_index=entry.row,
             lag=_lag(batch, entry.segment),
-            num_eligible=int(batch.acts[entry.tokens].sum()),
-            num_kept=int(applied.trained[entry.tokens].sum()) if outcome.is_applied else 0,
+            num_eligible=counts.eligible[index],
+            num_kept=counts.trained[index] if outcome.is_applied else 0,
             untrained_reason=_withheld_reason(batch.rows[entry.row], entry),
             advantage=None,
             token_weight=weights[index],
@@ -210,17 +233,11 @@ def _withheld_reason(row: BatchRow, entry: _Entry) -> str | None:
     return "stale" if entry.segment.segment in row.stale_segments else row.withheld
 
 
-def _main_reason(batch: StepBatch, entry: _Entry, applied: _Applied) -> str | None:
-    """Why all of the segment is untrained."""
-    row = batch.rows[entry.row]
-    reason = _withheld_reason(row, entry)
-    if reason is not None:
-        return reason
+def _main_reason(batch: StepBatch, entry: _Entry, counts: _Counts, index: int) -> str | None:
+    """Why all of a segment that is not withheld is untrained."""
     if entry.row in batch.untrained and not batch.advantages[entry.tokens].any():
         return batch.untrained[entry.row]
-    if applied.trained[entry.tokens].any() and not applied.kept[entry.tokens].any():
-        return "rejected"
-    return None
+    return "rejected" if counts.trained[index] and not counts.kept[index] else None
 
 
 def _lag(batch: StepBatch, segment: Segment) -> int:
@@ -234,23 +251,28 @@ def _log_ratios(batch: StepBatch, outcome: UpdateOutcome) -> NDArray[np.float64]
     return None if current is None else np.abs(current.astype(np.float64) - batch.behavior)
 
 
-def _slice(stream: NDArray[np.float32] | NDArray[np.float64] | None, entry: _Entry) -> NDArray[np.float32] | None:
-    """The segment's part of a stream, read-only."""
+def _stored(stream: NDArray[np.float32] | NDArray[np.float64] | None) -> NDArray[np.float32] | None:
+    """A stream as receipts store it: a copy, read-only, of which each has its part."""
     if stream is None:
         return None
-    values = stream[entry.tokens].astype(np.float32)
+    values = stream.astype(np.float32)
     values.flags.writeable = False
     return values
 
 
-def _mean(stream: NDArray[np.float32] | None, entry: _Entry, kept: NDArray[np.bool_]) -> float | None:
-    if stream is None or not kept.any():
-        return None
-    return float(stream[entry.tokens][kept].astype(np.float64).mean())
+def _slice(stream: NDArray[np.float32] | None, entry: _Entry) -> NDArray[np.float32] | None:
+    return None if stream is None else stream[entry.start : entry.stop]
 
 
-def _largest(stream: NDArray[np.float64] | None, entry: _Entry, kept: NDArray[np.bool_]) -> float | None:
-    if stream is None or not kept.any():
+def _mean(stream: NDArray[np.float32] | None, entry: _Entry, kept: NDArray[np.bool_] | None) -> float | None:
+    if stream is None or kept is None:
         return None
-    largest = float(stream[entry.tokens][kept].max())
+    values = stream[entry.tokens][kept].astype(np.float64)
+    return float(np.add.reduce(values)) / len(values)
+
+
+def _largest(stream: NDArray[np.float64] | None, entry: _Entry, kept: NDArray[np.bool_] | None) -> float | None:
+    if stream is None or kept is None:
+        return None
+    largest = float(np.maximum.reduce(stream[entry.tokens][kept]))
     return largest if largest == largest else None

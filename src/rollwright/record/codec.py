@@ -6,7 +6,6 @@ through a function. Compression and encodings are the writer's.
 
 import hashlib
 import mimetypes
-import operator
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rollwright.record.arrays import frozen_array
-from rollwright.record.columns import as_field_map, decode_column, encode_rows
+from rollwright.record.columns import as_field_map, decode_column, encode_records, encode_rows
 from rollwright.record.engine import Sampling
 from rollwright.record.environment import NamedValue, Task
 from rollwright.record.rows import (
@@ -113,20 +112,24 @@ def encode_trajectories(trajectories: Sequence[ScoredTrajectory]) -> EncodedTraj
         trajectory = scored.trajectory
         name = trajectory.trajectory_id
         tasks.setdefault(trajectory.task.task_id, trajectory.task)
-        rows[TRAJECTORIES.name].append(_trajectory_row(scored, blobs))
-        rows[SEGMENTS.name] += [(name, *_SEGMENT_FIELDS(s)) for s in trajectory.segments]
         rows[TENSORS.name] += [
             _tensor_row(name, s.segment, key, s.tensors[key], blobs)
             for s in trajectory.segments
             for key in sorted(s.tensors)
         ]
-        rows[TOOL_CALLS.name] += [(c.call_id, name, *_CALL_FIELDS(c)) for c in trajectory.tool_calls]
         # What the environment paid is stored once, also where a scorer repeats it among its verdicts.
         said = [v for v in scored.verdicts if v not in trajectory.turn_rewards]
         rows[VERDICTS.name] += [_verdict_row(0, v) for v in (*trajectory.turn_rewards, *said)]
-    rows[TASKS.name] = [(t.task_id, t.source, t.revision, t.split, t.payload) for t in tasks.values()]
-    parts = (TRAJECTORIES, SEGMENTS, TENSORS, TOOL_CALLS, VERDICTS, TASKS)
-    return EncodedTrajectories(tables={t.name: encode_rows(t, rows[t.name]) for t in parts}, blobs=blobs)
+    heads = [scored.trajectory for scored in trajectories]
+    tables = {
+        TRAJECTORIES.name: _encode_heads(trajectories, blobs),
+        SEGMENTS.name: _encode_parts(SEGMENTS, [(t.trajectory_id, t.segments) for t in heads]),
+        TENSORS.name: encode_rows(TENSORS, rows[TENSORS.name]),
+        TOOL_CALLS.name: _encode_parts(TOOL_CALLS, [(t.trajectory_id, t.tool_calls) for t in heads]),
+        VERDICTS.name: encode_rows(VERDICTS, rows[VERDICTS.name]),
+        TASKS.name: encode_records(TASKS, tuple(tasks.values())),
+    }
+    return EncodedTrajectories(tables=tables, blobs=blobs)
 
 
 def decode_trajectories(
@@ -179,7 +182,7 @@ def decode_verdicts(table: pa.Table) -> tuple[ScoredVerdict, ...]:
 
 def encode_receipts(receipts: Sequence[Receipt]) -> pa.Table:
     """Receipts as a table."""
-    return encode_rows(RECEIPTS, [_RECEIPT_FIELDS(r) for r in receipts])
+    return encode_records(RECEIPTS, receipts)
 
 
 def decode_receipts(table: pa.Table) -> tuple[Receipt, ...]:
@@ -189,7 +192,7 @@ def decode_receipts(table: pa.Table) -> tuple[Receipt, ...]:
 
 def encode_ledger(rows: Sequence[LedgerRow]) -> pa.Table:
     """Ledger rows as a table."""
-    return encode_rows(LEDGER, [_LEDGER_FIELDS(r) for r in rows])
+    return encode_records(LEDGER, rows)
 
 
 def decode_ledger(table: pa.Table) -> tuple[LedgerRow, ...]:
@@ -199,7 +202,7 @@ def decode_ledger(table: pa.Table) -> tuple[LedgerRow, ...]:
 
 def encode_metrics(metrics: Sequence[Metric]) -> pa.Table:
     """Metrics as a table."""
-    return encode_rows(METRICS, [_METRIC_FIELDS(m) for m in metrics])
+    return encode_records(METRICS, metrics)
 
 
 def decode_metrics(table: pa.Table) -> tuple[Metric, ...]:
@@ -209,7 +212,7 @@ def decode_metrics(table: pa.Table) -> tuple[Metric, ...]:
 
 def encode_evaluations(rows: Sequence[EvaluationRow]) -> pa.Table:
     """Evaluation rows as a table."""
-    return encode_rows(EVALUATIONS, [_EVALUATION_FIELDS(r) for r in rows])
+    return encode_records(EVALUATIONS, rows)
 
 
 def decode_evaluations(table: pa.Table) -> tuple[EvaluationRow, ...]:
@@ -217,38 +220,42 @@ def decode_evaluations(table: pa.Table) -> tuple[EvaluationRow, ...]:
     return _records(EVALUATIONS, table, EvaluationRow)
 
 
-def _fields(table: Table, *without: str) -> Callable[[object], Row]:
-    names = [c.name for c in table.columns if c.name not in without]
-    return cast("Callable[[object], Row]", operator.attrgetter(*names))
+def _encode_heads(trajectories: Sequence[ScoredTrajectory], blobs: dict[str, bytes]) -> pa.Table:
+    """The table of trajectories; their artifacts go to `blobs`."""
+    heads = [scored.trajectory for scored in trajectories]
+    outcomes = [scored.outcome for scored in trajectories]
+    return encode_records(
+        TRAJECTORIES,
+        heads,
+        task_id=[t.task.task_id for t in heads],
+        task_source=[t.task.source for t in heads],
+        task_revision=[t.task.revision for t in heads],
+        task_split=[t.task.split for t in heads],
+        terminal_reason=[str(t.terminal_reason) for t in heads],
+        reward=[None if isinstance(o, str) else o for o in outcomes],
+        unscored_reason=[o if isinstance(o, str) else None for o in outcomes],
+        reward_rule=[scored.reward_rule for scored in trajectories],
+        reward_components=[scored.reward_components for scored in trajectories],
+        artifacts=[_stored_artifacts(t.artifacts, blobs) for t in heads],
+        verifying_s=[scored.verifying_s for scored in trajectories],
+    )
 
 
-_SEGMENT_FIELDS = _fields(SEGMENTS, "trajectory_id")
-_CALL_FIELDS = _fields(TOOL_CALLS, "call_id", "trajectory_id")
-_RECEIPT_FIELDS = _fields(RECEIPTS)
-_LEDGER_FIELDS = _fields(LEDGER)
-_METRIC_FIELDS = _fields(METRICS)
-_EVALUATION_FIELDS = _fields(EVALUATIONS)
-
-
-def _trajectory_row(scored: ScoredTrajectory, blobs: dict[str, bytes]) -> Row:
-    t = scored.trajectory
-    is_scored = not isinstance(scored.outcome, str)
-    artifacts: list[_StoredArtifact] = []
-    for name in sorted(t.artifacts):
-        content = t.artifacts[name]
+def _stored_artifacts(artifacts: Mapping[str, bytes], blobs: dict[str, bytes]) -> list[_StoredArtifact]:
+    stored: list[_StoredArtifact] = []
+    for name in sorted(artifacts):
+        content = artifacts[name]
         sha256 = hashlib.sha256(content).hexdigest()
         blobs[sha256] = content
         media_type = _MEDIA_TYPES.guess_type(name)[0] or "application/octet-stream"
-        artifacts.append(_StoredArtifact(name=name, sha256=sha256, bytes=len(content), media_type=media_type))
-    head = (t.trajectory_id, t.purpose, t.stage, t.group_id, t.slot, t.attempt)
-    task = (t.task.task_id, t.task.source, t.task.revision, t.task.split)
-    world = (t.environment, t.environment_revision, t.sandbox_profile, t.reset_seed, t.initial_state_hash)
-    descent = (t.rendering_revision, t.lineage, t.parent_trajectory_id)
-    end = (str(t.terminal_reason), t.failure_class, t.failure_cause)
-    reward = (scored.outcome if is_scored else None, None if is_scored else scored.outcome, scored.reward_rule)
-    sizes = (scored.reward_components, artifacts, t.num_turns, t.num_tokens, t.num_action_tokens)
-    times = (t.started_at, t.ended_at, t.queue_s, t.sampling_s, t.tools_s, scored.verifying_s, t.cost)
-    return (*head, *task, *world, *descent, *end, *reward, *sizes, *times)
+        stored.append(_StoredArtifact(name=name, sha256=sha256, bytes=len(content), media_type=media_type))
+    return stored
+
+
+def _encode_parts(table: Table, parts: Sequence[tuple[str, Sequence[object]]]) -> pa.Table:
+    """What trajectories consist of, given as (trajectory_id, records)."""
+    names = [name for name, records in parts for _ in records]
+    return encode_records(table, [record for _, records in parts for record in records], trajectory_id=names)
 
 
 _DERIVED = ("num_turns", "num_tokens", "num_action_tokens", "task_id", "task_source", "task_revision", "task_split")

@@ -1,12 +1,14 @@
 """Columns of records and Arrow arrays into each other, by the types of `tables.py`; nothing here knows a table.
 
-A row is a tuple of values in column order. A STRUCT is written from any record with those fields, and read as what the
-caller makes of it; a list of numbers is a NumPy array, read-only when read.
+A column is taken from a field of all records at once: this runs in every step, and a tuple a row would cost more than
+the rest. A row is a tuple of values in column order. A STRUCT is written from any record with those fields, and read as
+what the caller makes of it; a list of numbers is a NumPy array, read-only when read.
 """
 
 import operator
 from collections.abc import Callable, Mapping, Sequence, Sized
 from datetime import UTC, datetime
+from functools import cache
 from types import NoneType
 from typing import cast
 
@@ -30,7 +32,7 @@ from rollwright.record.tables import (
     Table,
 )
 
-__all__ = ["Maker", "arrow_schema", "arrow_type", "as_field_map", "decode_column", "encode_rows"]
+__all__ = ["Maker", "arrow_schema", "arrow_type", "as_field_map", "decode_column", "encode_records", "encode_rows"]
 
 Maker = Callable[..., object]
 """Makes a record of a STRUCT's fields, given by name."""
@@ -56,6 +58,7 @@ _SCALARS: Mapping[str, pa.DataType] = {
 }
 
 
+@cache
 def arrow_type(of: ColumnType) -> pa.DataType:
     """The Arrow type of a column type."""
     match of:
@@ -69,6 +72,7 @@ def arrow_type(of: ColumnType) -> pa.DataType:
             return pa.map_(arrow_type(of.key), arrow_type(of.value))
 
 
+@cache
 def arrow_schema(table: Table) -> pa.Schema:
     """The Arrow schema of a table, nullability included."""
     return pa.schema([pa.field(c.name, arrow_type(c.type), nullable=c.is_nullable) for c in table.columns])
@@ -84,9 +88,26 @@ def encode_rows(table: Table, rows: Sequence[tuple[object, ...]]) -> pa.Table:
     Raises:
         RecordError: for a value that the column cannot hold (missing, of another type, out of range, not finite).
     """
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(table.columns)
-    arrays = [_encode_column(table, c, values) for c, values in zip(table.columns, columns, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=arrow_schema(table))
+    if not rows:
+        return _encode_columns(table, [()] * len(table.columns))
+    return _encode_columns(table, list(zip(*rows, strict=True)))
+
+
+def encode_records(table: Table, records: Sequence[object], **given: Sequence[object]) -> pa.Table:
+    """Records as one Arrow table, a row each.
+
+    Args:
+        table: the columns.
+        records: each has the columns as fields, but for those that are given.
+        given: values of a column, one a record, by its name.
+
+    Raises:
+        RecordError: for a value that the column cannot hold (missing, of another type, out of range, not finite).
+    """
+    if not records:
+        return _encode_columns(table, [()] * len(table.columns))
+    names = (column.name for column in table.columns)
+    return _encode_columns(table, [given[n] if n in given else _field(records, n) for n in names])
 
 
 def decode_column(column: Column, array: pa.ChunkedArray, make: Maker) -> list[object]:
@@ -108,6 +129,15 @@ def as_field_map(**fields: object) -> Mapping[str, object]:
     return fields
 
 
+def _encode_columns(table: Table, columns: Sequence[Sequence[object]]) -> pa.Table:
+    arrays = [_encode_column(table, c, values) for c, values in zip(table.columns, columns, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(table))
+
+
+def _field(records: Sequence[object], name: str) -> list[object]:
+    return list(map(operator.attrgetter(name), records))
+
+
 def _encode_column(table: Table, column: Column, values: Sequence[object]) -> pa.Array:
     try:
         array = _encode(column.type, values, column.numbers)
@@ -120,6 +150,8 @@ def _encode_column(table: Table, column: Column, values: Sequence[object]) -> pa
 
 
 def _encode(of: ColumnType, values: Sequence[object], numbers: Numbers) -> pa.Array:
+    if all(v is None for v in values):
+        return pa.nulls(len(values), arrow_type(of))
     match of:
         case Scalar():
             return _encode_scalars(of, values, numbers)
@@ -168,9 +200,9 @@ def _encode_text(values: Sequence[object]) -> pa.Array:
 
 
 def _encode_times(times: Sequence[datetime | None]) -> pa.Array:
-    for time in times:
-        if time is not None and time.tzinfo is None:
-            raise ValueError(f"the time {time} has no zone; give UTC, as datetime.now(UTC) does")
+    wrong = next((t for t in times if t is not None and t.tzinfo is None), None)
+    if wrong is not None:
+        raise ValueError(f"the time {wrong} has no zone; give UTC, as datetime.now(UTC) does")
     # Arrow takes a time with a zone to UTC.
     return pa.array(times, type=arrow_type(TIMESTAMP))
 
@@ -188,10 +220,15 @@ def _encode_arrays(item: Scalar, values: Sequence[object], numbers: Numbers) -> 
     offsets = _offsets(arrays)
     parts = [a for a in arrays if len(a)]
     flat = np.concatenate(parts) if parts else _NO_NUMBERS
-    mask = pa.array(np.array([v is None for v in values], dtype=np.bool_))
     return pa.ListArray.from_arrays(
-        pa.array(offsets), pa.array(_cast(item, flat, numbers)), type=pa.list_(arrow_type(item)), mask=mask
+        pa.array(offsets), pa.array(_cast(item, flat, numbers)), type=arrow_type(ListOf(item)), mask=_mask(values)
     )
+
+
+def _mask(values: Sequence[object]) -> pa.Array | None:
+    """True where a value is missing; None where none is."""
+    is_missing = [v is None for v in values]
+    return pa.array(np.array(is_missing, dtype=np.bool_)) if any(is_missing) else None
 
 
 def _offsets(lists: Sequence[Sized]) -> NDArray[np.int32]:
@@ -221,19 +258,20 @@ def _encode_lists(of: ListOf, values: Sequence[object], numbers: Numbers) -> pa.
     flat = [inner for v in lists if v is not None for inner in v]
     if any(inner is None for inner in flat):
         raise ValueError("a list holds a null")
-    mask = pa.array(np.array([v is None for v in lists], dtype=np.bool_))
-    return pa.ListArray.from_arrays(pa.array(offsets), _encode(of.item, flat, numbers), type=arrow_type(of), mask=mask)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets), _encode(of.item, flat, numbers), type=arrow_type(of), mask=_mask(values)
+    )
 
 
 def _encode_structs(of: StructOf, values: Sequence[object], numbers: Numbers) -> pa.Array:
-    names = [name for name, _ in of.fields]
-    fields_of = operator.attrgetter(*names)
-    rows = [(None,) * len(names) if v is None else cast("tuple[object, ...]", fields_of(v)) for v in values]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    children = [_encode(inner, column, numbers) for (_, inner), column in zip(of.fields, columns, strict=True)]
+    children = [_encode(inner, _field_or_none(values, name), numbers) for name, inner in of.fields]
     fields = [pa.field(name, arrow_type(inner)) for name, inner in of.fields]
-    mask = pa.array(np.array([v is None for v in values], dtype=np.bool_))
-    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+    return pa.StructArray.from_arrays(children, fields=fields, mask=_mask(values))
+
+
+def _field_or_none(records: Sequence[object], name: str) -> list[object]:
+    field_of = operator.attrgetter(name)
+    return [None if r is None else field_of(r) for r in records]
 
 
 def _decode(of: ColumnType, array: pa.Array, make: Maker) -> list[object]:

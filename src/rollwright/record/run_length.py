@@ -38,24 +38,33 @@ def run_lengths(values: NDArray[Any], spans: Sequence[tuple[int, int]]) -> tuple
     bits = given.view(f"u{given.itemsize}")
     changes = np.flatnonzero(bits[1:] != bits[:-1]) + 1
     bounds = np.asarray(spans, dtype=np.int64).reshape(-1, 2)
-    first = np.searchsorted(changes, bounds[:, 0], side="right").tolist()
-    last = np.searchsorted(changes, bounds[:, 1], side="left").tolist()
+    first = np.searchsorted(changes, bounds[:, 0], side="right")
+    last = np.searchsorted(changes, bounds[:, 1], side="left")
+    counts = np.maximum(last - first, 0) + 1
+    # The runs of all parts, one part behind the other: a part's first begins where it does, the others at its changes.
+    ends = np.cumsum(counts)
+    begins = ends - counts
+    inner = np.arange(int(counts.sum())) - np.repeat(begins - first, counts)
+    starts = np.append(0, changes)[inner]
+    starts[begins] = bounds[:, 0]
+    stops = np.append(starts[1:], 0)
+    stops[ends - 1] = bounds[:, 1]
+    # One more, where an empty part at the end begins.
+    whole = _frozen(np.append(given, given.dtype.type(0)))
+    lengths, kept = _frozen((stops - starts).astype(np.int32)), _frozen(whole[starts])
+    are_shorter = 2 * counts <= bounds[:, 1] - bounds[:, 0]
     return tuple(
-        _runs(given, start, stop, changes[low:high])
-        for (start, stop), low, high in zip(spans, first, last, strict=True)
+        Runs(n=lengths[begin:end], v=kept[begin:end]) if is_shorter else Runs(n=_NO_RUNS, v=whole[start:stop])
+        for (start, stop), begin, end, is_shorter in zip(
+            spans, begins.tolist(), ends.tolist(), are_shorter.tolist(), strict=True
+        )
     )
-
-
-def _runs(values: NDArray[Any], start: int, stop: int, inner: NDArray[np.int64]) -> Runs:
-    """Runs of `values[start:stop]`, whose value changes at the places `inner`."""
-    if 2 * (len(inner) + 1) > stop - start:
-        return Runs(n=_frozen(np.empty(0, dtype=np.int32)), v=_frozen(values[start:stop].copy()))
-    edges = np.empty(len(inner) + 2, dtype=np.int64)
-    edges[0], edges[1:-1], edges[-1] = start, inner, stop
-    return Runs(n=_frozen((edges[1:] - edges[:-1]).astype(np.int32)), v=_frozen(values[edges[:-1]]))
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     """A fresh array, made read-only."""
     array.flags.writeable = False
     return array
+
+
+_NO_RUNS = _frozen(np.empty(0, dtype=np.int32))

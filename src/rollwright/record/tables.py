@@ -104,6 +104,10 @@ class Table:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
 
+    def __hash__(self) -> int:
+        """By name: what is kept by table is found without looking at its columns."""
+        return hash(self.name)
+
     def column(self, name: str) -> Column:
         """The column of that name."""
         for column in self.columns:
