@@ -8,6 +8,7 @@ import pytest
 from rollwright.cli.main import run_command
 from rollwright.evidence import RunFolder, StoredRun, check, connect, content_hash, table_hashes
 from rollwright.recipes.runs import TrainOrder, resume_run, stored_recipe, train_run
+from rollwright.runtime.errors import NoProgressError
 from tests.end_to_end.conftest import Finished, Recorded
 from tests.end_to_end.small import RECIPE, Listener, arguments, small, small_rl
 
@@ -52,6 +53,27 @@ def test_other_settings_on_the_same_episodes_are_another_run(tmp_path: Path) -> 
     found, before = _losses(tmp_path / "other"), _losses(tmp_path / "first")
     assert found[:4] == before[:4]  # the first RL update starts from the same weights
     assert table_hashes(tmp_path / "other")["evaluations"] != table_hashes(tmp_path / "first")["evaluations"]
+
+
+def test_what_a_lag_sampled_ahead_is_no_part_of_the_batch_that_is_learned_from(tmp_path: Path) -> None:
+    source, path = tmp_path / "sampled", tmp_path / "learned"
+    resolved = small_rl("runtime.max_lag=2")
+    train_run(TrainOrder(resolved=resolved, run_dir=source, source=None, is_rollouts_only=True), Listener())
+    rows = [row for row in StoredRun(source).ledger if row.state == "ready"]
+    order = TrainOrder(resolved=stored_recipe(source, ()), run_dir=path, source=source, is_rollouts_only=False)
+    train_run(order, Listener())
+    (learned,) = (StoredRun(path).groups("train", step) for step in StoredRun(path).steps if step)
+    assert 0 < sum(len(group.members) for group in learned) < len(rows)
+
+
+def test_a_step_that_was_never_trained_is_none_to_learn_from(tmp_path: Path) -> None:
+    source, path = tmp_path / "stopped", tmp_path / "learned"
+    resolved = small("rollout.dynamic_sampling=true", "rollout.max_extra_groups=0", "rollout.at_cap=refuse")
+    with pytest.raises(NoProgressError):
+        train_run(TrainOrder(resolved=resolved, run_dir=source, source=None, is_rollouts_only=False), Listener())
+    order = TrainOrder(resolved=stored_recipe(source, ()), run_dir=path, source=source, is_rollouts_only=False)
+    train_run(order, Listener())
+    assert max(StoredRun(path).steps) == max(StoredRun(source).steps) - 1
 
 
 def test_a_run_that_was_broken_off_gives_the_losses_that_it_had(finished: Finished, tmp_path: Path) -> None:

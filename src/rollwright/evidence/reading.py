@@ -76,7 +76,8 @@ class StoredRun:
 
         Args:
             purpose: `train`: groups with a slot trained in this step, each with its trained members. `demonstration`,
-                `evaluation`, `audit`: what the commits of this step hold; a demonstration is a group of one.
+                `evaluation`, `audit`: what the commits of this step hold, of each slot its last attempt; a
+                demonstration is a group of one.
             step: counted over all stages.
 
         Raises:
@@ -93,7 +94,21 @@ class StoredRun:
             for scored in self._trajectories_of(commit, None)
             if scored.trajectory.purpose == purpose
         ]
-        return _grouped(found, Counter(t.trajectory.group_id for t in found))
+        last = {
+            (t.trajectory.group_id, t.trajectory.slot): t for t in sorted(found, key=lambda t: t.trajectory.attempt)
+        }
+        return _grouped(list(last.values()), Counter(group_id for group_id, _ in last))
+
+    def sampled(self, step: int) -> tuple[Group, ...]:
+        """Groups by id whose episodes this step holds, ready, and no step trained: what a run left that only samples.
+
+        Args:
+            step: counted over all stages.
+        """
+        last = {(row.group_id, row.slot): row for row in self._ledger}
+        ready = {row.trajectory_id for row in last.values() if row.state == "ready"}
+        held = {name for name, commit in self._commit_of.items() if commit.step == step and name in ready}
+        return _grouped(self.trajectories(sorted(held)), Counter(group_id for group_id, _ in last))
 
     def trajectories(self, names: Sequence[str]) -> tuple[ScoredTrajectory, ...]:
         """The trajectories of those ids, in that order.

@@ -35,9 +35,9 @@ def stored_batches(recipe: RecipeConfig, source: StoredRun, observer: Observer) 
     Raises:
         RecipeError: when it holds no step.
     """
-    held = max(source.steps, default=0)
+    held = next((step for step in reversed(source.steps) if _groups(source, step)), 0)
     if held == 0:
-        raise RecipeError(f"{source.folder.path} holds no finished step; there is nothing to learn from.")
+        raise RecipeError(f"{source.folder.path} holds no batch of a finished step; there is nothing to learn from.")
     wanted = sum(s.steps if isinstance(s, SupervisedStageConfig) else recipe.run.steps for s in recipe.stages)
     if held < wanted:
         observer.warned(f"{source.folder.path} holds {held} of the recipe's {wanted} steps; the run ends with them")
@@ -46,24 +46,4 @@ def stored_batches(recipe: RecipeConfig, source: StoredRun, observer: Observer) 
 
 def _groups(source: StoredRun, step: int) -> Sequence[Group]:
     """The groups that a step of the source consumed, or only sampled where it stopped there; demonstrations first."""
-    groups = [*source.groups("demonstration", step), *source.groups("train", step)]
-    if groups:
-        return groups
-    ready = [row for row in source.ledger if row.state == "ready" and row.step == step and row.trajectory_id]
-    members = source.trajectories([row.trajectory_id for row in ready if row.trajectory_id is not None])
-    sizes: dict[int, int] = {}
-    for row in source.ledger:
-        if row.state == "in_flight" and row.attempt == 0:
-            sizes[row.group_id] = sizes.get(row.group_id, 0) + 1
-    by_group: dict[int, list[int]] = {}
-    for place, member in enumerate(members):
-        by_group.setdefault(member.trajectory.group_id, []).append(place)
-    return [
-        Group(
-            group_id=group_id,
-            task=members[places[0]].trajectory.task,
-            size=sizes[group_id],
-            members=tuple(members[place] for place in sorted(places, key=lambda p: members[p].trajectory.slot)),
-        )
-        for group_id, places in sorted(by_group.items())
-    ]
+    return [*source.groups("demonstration", step), *(source.groups("train", step) or source.sampled(step))]
