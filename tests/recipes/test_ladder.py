@@ -9,9 +9,9 @@ from typing import get_args
 import pytest
 
 from rollwright.cli.main import run_command
-from rollwright.evidence import RunFolder
+from rollwright.evidence import CommitKind, CommitRows, RunFolder
 from rollwright.recipes.errors import RecipeError
-from rollwright.recipes.ladder.arms import ClimbOrder, arms_of, complete, first_rl_step, last_step
+from rollwright.recipes.ladder.arms import Arm, ClimbOrder, arms_of, complete, final_commit, first_rl_step, last_step
 from rollwright.recipes.ladder.climb import report_of
 from rollwright.recipes.ladder.comparison import compare
 from rollwright.recipes.ladder.errors import LadderError
@@ -20,7 +20,7 @@ from rollwright.recipes.ladder.gates import highest_unfailed, judge
 from rollwright.recipes.ladder.level import FinalProtocol, Gate, Measure, load_level
 from rollwright.recipes.ladder.measured import MeasuredRow, Spread, largest, mean, spread, total
 from rollwright.recipes.resolve import recipe_toml
-from tests.evidence.runs import manifest
+from tests.evidence.runs import START, manifest, scored_trajectory
 
 FIVE = load_level(5)
 TASKS = [f"t{number}" for number in range(20)]
@@ -276,6 +276,55 @@ def test_a_metric_is_averaged_by_its_items_and_rows_of_other_labels_are_left_alo
     assert (mean(rows, "kl"), total(rows, "kl"), largest(rows, "kl")) == (3.0, 5.0, 4.0)
     assert spread(rows, "kl", min) == Spread(mean=3.0, worst=1.0)
     assert (mean(rows, "other"), largest(rows, "other")) == (None, None)
+
+
+class Told(Exception):
+    """Ends a climb before its first command."""
+
+
+def tell(sentence: str) -> None:
+    raise Told(sentence)
+
+
+def held_out(number: int, step: int, *, kind: CommitKind = "evaluation") -> CommitRows:
+    """Two held-out tasks after a step, as the commit of that number."""
+    groups = [1_000_000 * number + place for place in range(2)]
+    tries = [scored_trajectory(group_id=group, slot=0, purpose="evaluation") for group in groups]
+    return CommitRows(kind=kind, step=step, trajectories=tries)
+
+
+def saved(folder: RunFolder, step: int) -> None:
+    """A step with its checkpoint."""
+    commit = folder.commit(CommitRows(kind="step", step=step), at=START)
+    with folder.writing_checkpoint(commit) as path:
+        (path / "weights").write_bytes(b"w")
+
+
+@pytest.fixture
+def cut_short(tmp_path: Path) -> Arm:
+    """An arm of one step of RL that ended with a diagnosis: the causes are committed, and the step was not trained."""
+    settings = ('stages=[{kind="rl", name="rl"}]', "learner.warmup_updates=0")
+    arm = arms_of(order(tmp_path, updates=1, settings=settings))[0]
+    with RunFolder.create(arm.path, manifest(), recipe_toml(arm.resolved.recipe)) as folder:
+        saved(folder, 0)
+        folder.commit(CommitRows(kind="step", step=1, trajectories=[scored_trajectory(group_id=1, slot=0)]), at=START)
+    return arm
+
+
+def test_a_step_that_has_no_checkpoint_does_not_end_an_arm(cut_short: Arm):
+    with pytest.raises(Told, match=f"lag 0: goes on after step 0 in {cut_short.path}"):
+        complete(cut_short, FinalProtocol(tasks=2, samples=1), tell)
+
+
+def test_an_evaluation_of_an_older_step_is_no_final_one_and_that_of_the_last_step_ends_an_arm(cut_short: Arm):
+    due = FinalProtocol(tasks=2, samples=1)
+    with RunFolder.open(cut_short.path, "write") as folder:
+        folder.commit(held_out(3, 0), at=START)
+        assert final_commit(cut_short, due) is None
+        saved(folder, 1)
+        folder.commit(held_out(5, 1), at=START)
+    complete(cut_short, due, tell)
+    assert final_commit(cut_short, due) == 5
 
 
 def test_a_folder_with_another_run_is_refused_and_says_what_differs(tmp_path: Path):

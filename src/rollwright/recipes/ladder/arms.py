@@ -130,25 +130,25 @@ def complete(arm: Arm, final: FinalProtocol, heard: Callable[[str], None]) -> No
         _run(arm, ["train", arm.recipe, *words, "--run-dir", str(arm.path)])
     else:
         _refuse_another(arm)
-        if _step_of(arm.path) < last_step(arm.resolved.recipe):
-            heard(f"{arm.name}: goes on after step {_step_of(arm.path)} in {arm.path}")
+        if final_commit(arm, final) is None and (saved := _saved_step(arm.path)) < last_step(arm.resolved.recipe):
+            heard(f"{arm.name}: goes on after step {saved} in {arm.path}")
             _run(arm, ["resume", str(arm.path)])
-    if final_commit(arm.path, final) is None:
+    if final_commit(arm, final) is None:
         heard(f"{arm.name}: {final.tasks} held-out tasks × {final.samples} at its end")
         _run(arm, ["eval", str(arm.path), "--tasks", str(final.tasks), "--samples", str(final.samples)])
-    if final_commit(arm.path, final) is None:
+    if final_commit(arm, final) is None:
         raise LadderError(
             f"{arm.path} has no evaluation of {final.tasks} tasks × {final.samples} after `rollwright eval`."
         )
 
 
-def final_commit(path: Path, final: FinalProtocol) -> int | None:
-    """The commit that holds the final evaluation, the newest of several; None where there is none."""
-    folder = RunFolder.open(path)
-    last = max((commit.step for commit in folder.commits), default=0)
-    able = {commit.number for commit in folder.commits if commit.kind == "evaluation" and commit.step == last}
+def final_commit(arm: Arm, final: FinalProtocol) -> int | None:
+    """The commit that holds the evaluation of an arm's last step, the newest of several; None where there is none."""
+    last = last_step(arm.resolved.recipe)
+    commits = RunFolder.open(arm.path).commits
+    able = {commit.number for commit in commits if commit.kind == "evaluation" and commit.step == last}
     due = (final.tasks, final.tasks * final.samples)
-    found = [number for number, *counts in query(path, _FINALS).rows if tuple(counts) == due and number in able]
+    found = [number for number, *counts in query(arm.path, _FINALS).rows if tuple(counts) == due and number in able]
     return None if not found else int(str(found[-1]))
 
 
@@ -162,8 +162,10 @@ def first_rl_step(recipe: RecipeConfig) -> int:
     return 1 + sum(stage.steps for stage in recipe.stages if isinstance(stage, SupervisedStageConfig))
 
 
-def _step_of(path: Path) -> int:
-    return max((commit.step for commit in RunFolder.open(path).commits if commit.kind == "step"), default=0)
+def _saved_step(path: Path) -> int:
+    """Where `resume` would go on; a commit behind it may hold the causes of a step that was never trained."""
+    chosen = RunFolder.open(path).newest_checkpoint().chosen
+    return 0 if chosen is None else chosen.step
 
 
 def _refuse_another(arm: Arm) -> None:

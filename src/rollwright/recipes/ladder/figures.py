@@ -152,7 +152,7 @@ def figures_of(arm: Arm, final: FinalProtocol) -> ArmFigures:
     folder = RunFolder.open(arm.path)
     recipe = arm.resolved.recipe
     before, threshold = first_rl_step(recipe) - 1, recipe.verifier.success_threshold
-    commit = final_commit(arm.path, final)
+    commit = final_commit(arm, final)
     if commit is None:
         raise LadderError(f"{arm.path} has no evaluation of {final.tasks} tasks × {final.samples} at its last step.")
     with connect(arm.path) as connection:
