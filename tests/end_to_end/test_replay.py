@@ -1,18 +1,20 @@
 """A run is trained again by its own schedule: the same tokens, the same losses, the same weights."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from rollwright.evidence import StoredRun, query
+from rollwright.evidence import RunFolder, StoredRun, query
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.replays import replay_run
 from rollwright.recipes.runs import TrainOrder, resume_run, train_run
 from rollwright.runtime.errors import ReplayError
+from rollwright.runtime.observers import RunStarted
 from tests.end_to_end.children import start_command
-from tests.end_to_end.small import Listener, commits_of, kill, small, start, wait_for
+from tests.end_to_end.small import Listener, commits_of, kill, small, small_rl, start, wait_for
 
 ASYNC = ("run.steps=6", "evaluation.every=3", "runtime.max_lag=2")
 
@@ -51,6 +53,50 @@ def test_an_asynchronous_run_replays_to_its_own_weights(trained: Path, tmp_path:
             for path in (trained, again)
         )
         assert len(stored) > 1 and stored == replayed
+
+
+@pytest.fixture(scope="module")
+def unlucky(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two steps of an environment that met accidents, in training and in evaluations; it meets none any more."""
+    folder = tmp_path_factory.mktemp("unlucky")
+    bad_luck = folder / "bad-luck"
+    bad_luck.touch()
+    named = f'{{kind="custom", path="tests.end_to_end.unlucky:unlucky", arguments={{bad_luck="{bad_luck}"}}}}'
+    resolved = small_rl(f"environment={named}", "rollout.batch_size=8", "evaluation.tasks=4")
+    path = folder / "run"
+    train_run(TrainOrder(resolved=resolved, run_dir=path, source=None, is_rollouts_only=False), Listener())
+    bad_luck.unlink()
+    return path
+
+
+def test_a_run_whose_episodes_were_attempted_again_replays_to_its_own_weights(unlucky: Path, tmp_path: Path) -> None:
+    retried = query(unlucky, "SELECT DISTINCT purpose FROM trajectories WHERE lineage = 'retry_of' ORDER BY 1").rows
+    assert retried == (("evaluation",), ("train",))
+    result = replay_run(unlucky, tmp_path / "again", Listener())
+    assert (result.is_equal, result.steps) == (True, 2)
+
+
+def test_a_replay_of_a_run_that_was_gone_on_with_meanwhile_compares_nothing(unlucky: Path, tmp_path: Path) -> None:
+    run, again = tmp_path / "run", tmp_path / "again"
+    shutil.copytree(unlucky, run)
+    shutil.rmtree(max((run / "checkpoints").iterdir()))
+
+    class GoingOn(Listener):
+        """Goes on with the run that is replayed, as `resume` would."""
+
+        def run_started(self, report: RunStarted) -> None:
+            super().run_started(report)
+            with RunFolder.open(run, "write") as folder:
+                chosen = folder.newest_checkpoint().chosen
+                assert chosen is not None and chosen.step == 1
+                folder.abandon_after(chosen.commit)
+                shutil.rmtree(chosen.path)
+
+    heard = GoingOn()
+    with pytest.raises(RecipeError, match=f"another process went on with {run} while it was replayed"):
+        replay_run(run, again, heard)
+    assert [warning for warning in heard.warnings if "behind its newest checkpoint, that of step 1" in warning]
+    assert StoredRun(again).steps == (0, 1)
 
 
 def test_a_replay_that_draws_other_tokens_ends_at_the_first_of_them(trained: Path, tmp_path: Path) -> None:

@@ -63,6 +63,19 @@ def test_demonstrations_and_evaluations_are_read_by_their_commit(tmp_path):
     assert same(held_out.members, tuple(evaluation(0).trajectories))
 
 
+def test_of_a_slot_that_was_attempted_again_the_last_attempt_is_read(tmp_path):
+    path = written_run(tmp_path / "run", steps=0)
+    tries = [
+        scored_trajectory(group_id=7, slot=slot, attempt=attempt, purpose="evaluation", outcome=outcome)
+        for slot, attempt, outcome in ((0, 0, "infrastructure"), (0, 1, 1.0), (1, 0, 0.0))
+    ]
+    with RunFolder.open(path, "write") as folder:
+        folder.commit(CommitRows(kind="step", step=1, trajectories=tries), at=START)
+    [held_out] = read_groups(path, "evaluation", 1)
+    assert held_out.size == 2
+    assert same(held_out.members, tuple(tries[1:]))
+
+
 def test_receipts_metrics_and_evaluations_come_back(tmp_path):
     path = written_run(tmp_path / "run", steps=2)
     stored = StoredRun(path)

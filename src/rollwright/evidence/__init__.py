@@ -19,6 +19,7 @@ from rollwright.evidence.errors import (
 )
 from rollwright.evidence.events import Event
 from rollwright.evidence.hashing import content_hash, table_hashes
+from rollwright.evidence.locking import writer_of
 from rollwright.evidence.manifest import (
     SCHEMA_VERSION,
     AlgorithmSection,
@@ -86,4 +87,5 @@ __all__ = [
     "read_groups",
     "table_hashes",
     "verify_checkpoint",
+    "writer_of",
 ]

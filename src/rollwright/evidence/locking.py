@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rollwright.evidence.errors import RunLockedError
 
-__all__ = ["FolderLock", "lock_folder"]
+__all__ = ["FolderLock", "lock_folder", "writer_of"]
 
 
 class FolderLock:
@@ -36,10 +36,10 @@ def lock_folder(folder: Path) -> FolderLock:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.pread(descriptor, 500, 0).decode("utf-8", "replace").strip()
+        holder = _holder(descriptor)
         os.close(descriptor)
         raise RunLockedError(
-            f"the run folder {folder} is being written by {holder or 'another process'}; two cannot write one run. "
+            f"the run folder {folder} is being written by {holder}; two cannot write one run. "
             "Wait for it to end or stop it; reading it by `rollwright query` works meanwhile."
         ) from None
     command = " ".join(Path(a).name if i == 0 else a for i, a in enumerate(sys.argv[:3]))
@@ -48,6 +48,25 @@ def lock_folder(folder: Path) -> FolderLock:
     lock = FolderLock(descriptor)
     _release_in_forks(lock)
     return lock
+
+
+def writer_of(folder: Path) -> str | None:
+    """Who writes a run folder now, as a person would look for it; None: nobody. Nothing is written."""
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _holder(descriptor: int) -> str:
+    return os.pread(descriptor, 500, 0).decode("utf-8", "replace").strip() or "another process"
 
 
 def _release_in_forks(lock: FolderLock) -> None:

@@ -4,9 +4,12 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from rollwright.evidence import Checkpoint, RunFolder, StoredRun
+from rollwright.evidence import Checkpoint, Commit, EvidenceError, RunFolder, writer_of
+from rollwright.recipes.build.manifest import config_sha256
 from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.resolve import Resolved
 from rollwright.recipes.runs import TrainOrder, holds_run, stored_recipe, train_run
+from rollwright.runtime.errors import ReplayError
 from rollwright.runtime.observers import Observer
 
 __all__ = ["ReplayResult", "replay_run"]
@@ -40,7 +43,7 @@ def replay_run(run: Path, run_dir: Path | None, observer: Observer) -> ReplayRes
         observer: hears what happens.
 
     Raises:
-        RecipeError: for a run that cannot be followed.
+        RecipeError: for a run that cannot be followed, or that another process writes.
         ReplayError: for the first token, log-probability or outcome that comes out otherwise.
     """
     path = run_dir or run.with_name(f"{run.name}-replay")
@@ -49,29 +52,75 @@ def replay_run(run: Path, run_dir: Path | None, observer: Observer) -> ReplayRes
             f"{path} already holds a run; a replay begins in a new folder: delete that one, or name another by "
             "`--run-dir`."
         )
-    before = _last_checkpoint(StoredRun(run).folder)
+    before = _standing(run)
     resolved = stored_recipe(run, ())
+    _refuse_edited(run, resolved)
+    if before.steps[-1].step > before.step:
+        observer.warned(
+            f"{run} was ended behind its newest checkpoint, that of step {before.step}: the replay ends there, as a "
+            "resumed run would begin there."
+        )
     if resolved.recipe.engine.mode != "deterministic":
         observer.warned(
             f"{run} sampled in the mode {resolved.recipe.engine.mode!r}, which promises no bits; the first difference "
             "ends the replay. `--set engine.mode=deterministic` makes runs that replay exactly."
         )
     order = TrainOrder(resolved=resolved, run_dir=path, source=None, is_rollouts_only=False, follow=run)
-    result = train_run(order, observer)
-    after = _last_checkpoint(RunFolder.open(path))
-    if before.step != after.step:
-        raise RecipeError(
-            f"the newest checkpoint of {run} is that of step {before.step}, the replay came to step {after.step}; "
-            "resume the run to its end and replay it then."
-        )
+    try:
+        result = train_run(order, observer)
+    except (EvidenceError, ReplayError):
+        _refuse_changed(run, before, path)
+        raise
+    _refuse_changed(run, before, path)
     return ReplayResult(
         run_dir=str(path),
         source=str(run),
         steps=result.steps,
         seconds=result.seconds,
-        weights_sha256=_weights_sha256(after),
-        source_sha256=_weights_sha256(before),
+        weights_sha256=_weights_sha256(_last_checkpoint(RunFolder.open(path))),
+        source_sha256=before.weights_sha256,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """How a stored run stands before it is followed; what its checkpoint holds may be gone afterwards."""
+
+    steps: tuple[Commit, ...]
+    step: int
+    """Of its newest checkpoint."""
+    weights_sha256: str
+
+
+def _standing(run: Path) -> _Standing:
+    folder = RunFolder.open(run)
+    writer = writer_of(run)
+    if writer is not None:
+        raise RecipeError(f"{run} is being written by {writer}; wait until it has ended, and replay the run then.")
+    checkpoint = _last_checkpoint(folder)
+    return _Standing(steps=_steps_of(folder), step=checkpoint.step, weights_sha256=_weights_sha256(checkpoint))
+
+
+def _steps_of(folder: RunFolder) -> tuple[Commit, ...]:
+    return tuple(commit for commit in folder.commits if commit.kind == "step")
+
+
+def _refuse_changed(run: Path, before: _Standing, path: Path) -> None:
+    if _steps_of(RunFolder.open(run)) != before.steps:
+        raise RecipeError(
+            f"another process went on with {run} while it was replayed, which compares nothing; wait until it has "
+            f"ended, delete {path} and replay the run again."
+        )
+
+
+def _refuse_edited(run: Path, resolved: Resolved) -> None:
+    due, found = RunFolder.open(run).manifest.run.config_sha256, config_sha256(resolved.recipe)
+    if found != due:
+        raise RecipeError(
+            f"{run / 'recipe.toml'} is not the recipe that the run began with (its digest was {due[:16]} and is "
+            f"{found[:16]}); put that one back, or use the version of rollwright that wrote the run (manifest.json "
+            "names its code commit)."
+        )
 
 
 def _last_checkpoint(folder: RunFolder) -> Checkpoint:

@@ -26,7 +26,7 @@ class FixedCounter(GroupCounter):
     """Hands out the group ids that a stored run gave to everything that it did not train by reinforcement."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
-        """Hand out `numbers` in order, then new ones behind the last."""
+        """Hand out `numbers` in order, then new ones behind the largest."""
         super().__init__(max(numbers, default=-1) + 1)
         self._numbers = list(reversed(numbers))
 
@@ -169,6 +169,12 @@ class ReplayCollector:
             )
         )
         assert not isinstance(ended, Parked), "an attempt that ends at its limits parks nothing"
+        if stored.terminal_reason.is_trainable and not ended.terminal_reason.is_trainable:
+            raise ReplayError(
+                f"trajectory {stored.trajectory_id} met an accident in the replay, and none when it was recorded "
+                f"({ended.terminal_reason}: {ended.failure_cause}). Mend the environment, delete the replay's folder "
+                "and replay the run again."
+            )
         return ended
 
 

@@ -36,7 +36,7 @@ from rollwright.recipes.resolve import Resolved
 from rollwright.record import EligibleRow, Environment, digest
 from rollwright.tasks import Mixture
 
-__all__ = ["ManifestFacts", "build_manifest", "eligible_rows"]
+__all__ = ["ManifestFacts", "build_manifest", "config_sha256", "eligible_rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,11 @@ class ManifestFacts:
     is_deterministic: bool
 
 
+def config_sha256(recipe: RecipeConfig) -> str:
+    """Of every value of a recipe; a manifest holds it."""
+    return digest(recipe.model_dump(mode="json", exclude_none=True))
+
+
 def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
     """Freeze what was decided."""
     recipe = resolved.recipe
@@ -74,7 +79,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
             run_id=facts.run_id,
             created_at=facts.created_at,
             code_commit=commit,
-            config_sha256=digest(values),
+            config_sha256=config_sha256(recipe),
             framework_versions=framework_versions(),
             source_run_id=facts.source_run_id,
         ),
