@@ -5,6 +5,7 @@
 Every command is a process of its own, so that no arm inherits anything of another. What is complete is only read.
 """
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -22,8 +23,8 @@ from rollwright.runtime.errors import RunStoppedError
 
 __all__ = ["Arm", "ClimbOrder", "arms_of", "complete", "final_commit", "first_rl_step", "last_step"]
 
-_STOPPED = 130
-"""The exit code of a command that someone stopped."""
+_STOPPED = (130, -signal.SIGTERM)
+"""Exit codes of a command that someone stopped, while it listened and before."""
 _SHOWN = 3
 """Differences of two recipes that a sentence names."""
 _FINALS = f"""SELECT group_id // {GROUPS_PER_COMMIT} AS number,
@@ -189,7 +190,7 @@ def _run(arm: Arm, words: Sequence[str]) -> None:
             [sys.executable, "-m", "rollwright", *words, "--json"], stdout=lines, stderr=subprocess.STDOUT
         )
         code = _ended(process)
-    if code == _STOPPED:
+    if code in _STOPPED:
         raise RunStoppedError(f"{arm.name} was stopped; the same command goes on from what it saved.")
     if code != 0:
         last = log.read_text(encoding="utf-8").strip().rpartition("\n")[2]
@@ -197,11 +198,14 @@ def _run(arm: Arm, words: Sequence[str]) -> None:
 
 
 def _ended(process: "subprocess.Popen[bytes]") -> int:
+    """The exit code of a command; SIGTERM is passed on, so that it saves what it has and frees its folder."""
+    before = signal.signal(signal.SIGTERM, lambda number, frame: process.send_signal(number))
     try:
         return process.wait()
     except KeyboardInterrupt:
         return process.wait()  # It heard the same signal, and saves what it has.
     finally:
+        signal.signal(signal.SIGTERM, before)
         if process.poll() is None:
             process.kill()
             process.wait()
