@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rollwright.evidence import check
+from rollwright.evidence import RunFolder, check, writer_of
 from tests.end_to_end.proofs import Proofs
-from tests.end_to_end.small import PARITY, Ended, rollwright
+from tests.end_to_end.small import PARITY, Ended, commits_of, rollwright, start, wait_for
 
 RECIPE = "arithmetic-tool"
 SMALL = (
@@ -80,6 +80,19 @@ def test_two_arms_are_trained_measured_and_judged_and_a_second_climb_only_reads_
     assert [line for line in again.lines if line.get("event") == "warning"] == []
     assert again.last == first.last
     assert sorted(path.name for path in tmp_path.glob("*/commits/*")) == before
+
+
+@pytest.mark.training
+def test_a_ladder_that_is_ended_ends_the_run_of_its_arm_which_saves_and_frees_its_folder(tmp_path: Path) -> None:
+    settings = [word for setting in SMALL for word in ("--set", setting)]
+    process = start("ladder", "5", "--runs", tmp_path, "--json", "--recipe", RECIPE, "--lags", "0,2", *settings)
+    arm = tmp_path / "arithmetic-tool-lag0-seed0"
+    wait_for(process, lambda: len(commits_of(arm)) > 0)
+    process.terminate()
+    process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert writer_of(arm) is None
+    assert RunFolder.open(arm).newest_checkpoint().chosen is not None
 
 
 @pytest.mark.row("S205")
