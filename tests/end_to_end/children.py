@@ -76,6 +76,7 @@ def start_command(words: Sequence[str | Path], folder: Path, limit: Callable[[],
     number = len(list(folder.glob("out-*")))
     out, err = folder / f"out-{number}", folder / f"err-{number}"
     out.touch()
+    err.touch()  # A child that is killed at once has made neither.
     arguments = (tuple(map(str, words)), str(out), str(err), limit)
     process = _CONTEXT.Process(target=_command, args=arguments, name=f"rollwright {words[0]}")
     os.chdir(ROOT)
