@@ -1,6 +1,7 @@
 """The loop with fakes: the order of things, evaluations at boundaries, what is kept, and how it stops."""
 
 import asyncio
+import threading
 from collections import Counter
 from dataclasses import replace
 
@@ -68,6 +69,35 @@ def test_the_evaluation_before_the_first_step_is_watched_too(world):
     parts = replace(world.parts([rl(world, steps=1)]), watchdog=dog, evaluate=endless)
     with pytest.raises(NoProgressError, match="no step was finished for 61 s"):
         asyncio.run(asyncio.wait_for(Loop(parts).run(), 20))
+
+
+def test_a_run_that_is_cancelled_while_its_last_step_is_written_leaves_no_write_behind(world):
+    begun, may_end = asyncio.Event(), threading.Event()
+    commit = world.folder.commit
+
+    async def go():
+        loop = asyncio.get_running_loop()
+
+        def slowly(rows, *, at):
+            if rows.step == 1:
+                loop.call_soon_threadsafe(begun.set)
+                assert may_end.wait(20)
+            return commit(rows, at=at)
+
+        world.folder.commit = slowly
+        running = asyncio.ensure_future(Loop(world.parts([rl(world, steps=1)])).run())
+        await begun.wait()
+        for _ in range(2):
+            running.cancel()
+            await asyncio.wait({running}, timeout=0.05)
+            assert not running.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert [task for task in asyncio.all_tasks() if task.get_name().startswith("writing")] == []
+
+    asyncio.run(asyncio.wait_for(go(), 30))
+    assert [c.step for c in world.folder.commits] == [0, 1]
 
 
 def test_every_call_of_the_learner_runs_in_its_own_thread(world):

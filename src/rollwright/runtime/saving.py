@@ -94,16 +94,24 @@ class Saver:
         await self.flush()
 
     async def flush(self) -> None:
-        """Wait until nothing is on its way.
+        """Wait until nothing is on its way; a write that has begun is ended, whoever is cancelled meanwhile.
 
         Raises:
             Exception: whatever the last write ran into.
         """
         writing = self._writing
-        if writing is not None:
-            # A write that has begun is ended, whoever is cancelled meanwhile.
-            await asyncio.shield(writing)
-            self._writing = None
+        if writing is None:
+            return
+        cancelled: asyncio.CancelledError | None = None
+        while not writing.done():
+            try:
+                await asyncio.wait({writing})
+            except asyncio.CancelledError as error:
+                cancelled = error
+        self._writing = None
+        if cancelled is not None:
+            raise cancelled from (None if writing.cancelled() else writing.exception())
+        writing.result()
 
     def _keep(self, standing: Standing) -> None:
         commit = self._last
