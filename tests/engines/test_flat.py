@@ -4,6 +4,7 @@ import asyncio
 import gc
 import sys
 import tracemalloc
+from itertools import pairwise
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_turns_sessions_and_publications_leave_nothing_behind(family):
         engine = open_engine(old, SETTINGS, lambda manifest: weights[manifest.version % 2])
         held = []
         try:
-            for round_ in range(3):
+            for round_ in range(6):
                 for number in range(60 * round_, 60 * (round_ + 1)):
                     turn = request_of(number, [1, 2, 3, number % VOCAB], max_tokens=4)
                     if number % 7 == 0:
@@ -79,4 +80,5 @@ def test_turns_sessions_and_publications_leave_nothing_behind(family):
         return held
 
     held = asyncio.run(run())
-    assert held[2] < held[1] + 100, held
+    # What a turn left behind would be there in every round; what others left is not.
+    assert min(later - earlier for earlier, later in pairwise(held[1:])) < 60, held

@@ -114,7 +114,14 @@ def rollouts() -> st.SearchStrategy[dict[str, Any]]:
 def runtimes() -> st.SearchStrategy[dict[str, Any]]:
     more = st.sampled_from([{}, {"oversample": 2}, {"oversample": 2, "stragglers": "park", "max_lag": 3}])
     plain = section(RuntimeConfig).map(lambda s: {k: v for k, v in s.items() if k not in ("oversample", "stragglers")})
-    return st.tuples(plain, more).map(lambda parts: parts[0] | parts[1])
+    return st.tuples(plain, more).map(lambda parts: with_least_in_reach(parts[0] | parts[1]))
+
+
+def with_least_in_reach(runtime: dict[str, Any]) -> dict[str, Any]:
+    """At least so many at once is at most as many as at most."""
+    if "least_concurrency" not in runtime:
+        return runtime
+    return runtime | {"least_concurrency": min(runtime["least_concurrency"], runtime.get("concurrency", 64))}
 
 
 def objectives() -> st.SearchStrategy[dict[str, Any]]:
