@@ -1,11 +1,13 @@
 """The arms of a level, what is compared, and the gates, by hand-made figures."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from rollwright.cli.main import run_command
@@ -13,17 +15,19 @@ from rollwright.evidence import CommitKind, CommitRows, RunFolder
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.ladder.arms import Arm, ClimbOrder, arms_of, complete, final_commit, first_rl_step, last_step
 from rollwright.recipes.ladder.climb import report_of
-from rollwright.recipes.ladder.comparison import compare
+from rollwright.recipes.ladder.comparison import Comparison, compare
 from rollwright.recipes.ladder.errors import LadderError
-from rollwright.recipes.ladder.figures import ArmFigures, CurvePoint, Score, Staleness
+from rollwright.recipes.ladder.figures import ArmFigures, CurvePoint, Score, Staleness, score_of
 from rollwright.recipes.ladder.gates import highest_unfailed, judge
 from rollwright.recipes.ladder.level import FinalProtocol, Gate, Measure, load_level
 from rollwright.recipes.ladder.measured import MeasuredRow, Spread, largest, mean, spread, total
 from rollwright.recipes.resolve import recipe_toml
+from rollwright.statistics import Interval, clustered_interval, wilson_interval
 from tests.evidence.runs import START, manifest, scored_trajectory
 
 FIVE = load_level(5)
 TASKS = [f"t{number}" for number in range(20)]
+LADDER = Path(__file__).parents[2] / "docs" / "proofs" / "ladder.jsonl"
 
 
 def order(folder: Path = Path("nowhere"), **changes) -> ClimbOrder:
@@ -54,20 +58,28 @@ def staleness(**changes) -> Staleness:
     return replace(fresh, **changes)
 
 
+def point(updates: int, share: float, seconds: float) -> CurvePoint:
+    """With the interval that an evaluation writes: Wilson's where all tasks came out alike."""
+    solved = round(share * len(TASKS))
+    if solved in (0, len(TASKS)):
+        bounds = wilson_interval(solved, len(TASKS))
+    else:
+        bounds = clustered_interval(np.array([float(number < solved) for number in range(len(TASKS))]))
+    assert bounds is not None
+    return CurvePoint(
+        updates=updates,
+        success=share,
+        low=max(0.0, bounds.low),
+        high=min(1.0, bounds.high),
+        steps_s=updates * seconds,
+        clock_s=updates * seconds,
+        episodes=128 * updates,
+    )
+
+
 def arm(lag: int, *, curve: Mapping[int, float], seconds: float, solved: int, stale: Staleness | None = None):
     """An arm whose curve has one success or none a task: the first so many tasks are solved; a step takes `seconds`."""
-    points = tuple(
-        CurvePoint(
-            updates=updates,
-            success=share,
-            low=None,
-            high=None,
-            steps_s=updates * seconds,
-            clock_s=updates * seconds,
-            episodes=128 * updates,
-        )
-        for updates, share in curve.items()
-    )
+    points = tuple(point(updates, share, seconds) for updates, share in curve.items())
     by_task = {task: float(number < solved) for number, task in enumerate(TASKS)}
     return ArmFigures(
         name=f"lag {lag}",
@@ -182,8 +194,8 @@ def differing(*deltas: float):
 @pytest.mark.parametrize(
     ("deltas", "outcome"),
     [
-        ((0.0,), "passed"),
-        ((-0.09,), "passed"),
+        ((0.05, -0.05), "passed"),
+        ((-0.08, -0.06), "passed"),
         ((-0.5, -0.4), "failed"),
         ((0.5, -0.5), "not enough evidence"),
     ],
@@ -193,6 +205,110 @@ def test_quality_is_judged_by_the_whole_interval(deltas, outcome):
     assert verdict.outcome == outcome
     assert verdict.low is not None and verdict.high is not None
     assert f"[{verdict.low:.3f}, {verdict.high:.3f}]" in verdict.because
+
+
+def unlearned(*, first: float, last: float):
+    """A faster arm beside a baseline that goes from one success to another, both alike in their tasks."""
+    curve = {0: first, 10: last, 20: last, 30: last}
+    solved = round(last * len(TASKS))
+    (comparison,) = compare(
+        [arm(0, curve=curve, seconds=2.0, solved=solved), arm(1, curve=curve, seconds=0.3, solved=solved)]
+    )
+    return comparison
+
+
+@pytest.mark.parametrize("measure", ["quality", "clock"])
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (0.0, 0.0),
+        (0.5, 0.5),
+        (0.5, 0.3),
+        # 6 of 20 against 10 of 20: [0.09, 0.51] and [0.28, 0.72] overlap.
+        (0.3, 0.5),
+    ],
+)
+def test_nothing_is_passed_beside_a_synchronous_run_that_learned_nothing(measure, first, last):
+    verdict = judge(gate(measure), unlearned(first=first, last=last))
+    assert verdict.outcome == "not enough evidence"
+    assert verdict.because.startswith("the synchronous run learned nothing")
+    assert f"{first:.3f} [" in verdict.because and f"{last:.3f} [" in verdict.because
+
+
+def test_a_synchronous_run_without_intervals_has_not_been_seen_to_learn():
+    baseline = arm(0, curve={0: 0.0, 30: 0.5}, seconds=2.0, solved=10)
+    blank = replace(baseline, curve=tuple(replace(one, low=None, high=None) for one in baseline.curve))
+    (comparison,) = compare([blank, AS_GOOD])
+    assert judge(gate("quality"), comparison).outcome == "not enough evidence"
+    assert "0.500 (no interval) after 30" in judge(gate("clock"), comparison).because
+
+
+# Wilson's upper bound of 0 of n is z² / (n + z²): 0.1611 of 20 tasks.
+APART = 1.959964**2 / (20 + 1.959964**2)
+
+
+@pytest.mark.parametrize("delta", [0.0, -0.09, -1.0, 1.0])
+def test_differences_that_are_all_equal_are_no_certainty(delta):
+    # So large a share of tasks may differ otherwise, by -1 to 1.
+    difference = beside(replace(AS_GOOD, by_task={t: float(n < 10) + delta for n, t in enumerate(TASKS)})).difference
+    assert difference.value == pytest.approx(delta)
+    assert difference.low == pytest.approx((1 - APART) * delta - APART)
+    assert difference.high == pytest.approx((1 - APART) * delta + APART)
+
+
+def test_equal_differences_pass_only_where_the_tasks_are_many():
+    assert judge(gate("quality"), differing(0.0)).outcome == "not enough evidence"
+    assert judge(gate("quality"), differing(-0.5)).outcome == "failed"
+    many = {f"t{number}": float(number < 200) for number in range(400)}
+    baseline = replace(arm(0, curve={0: 0.0, 30: 0.5}, seconds=2.0, solved=10), by_task=many)
+    (comparison,) = compare([baseline, replace(AS_GOOD, by_task=many)])
+    verdict = judge(gate("quality"), comparison)
+    assert (verdict.outcome, verdict.low) == ("passed", pytest.approx(-0.0095, abs=1e-4))
+
+
+def test_curves_that_end_with_all_tasks_solved_do_not_settle_the_clock():
+    curve = {0: 0.0, 10: 0.2, 20: 0.4, 30: 1.0}
+    baseline = arm(0, curve=curve, seconds=2.0, solved=20)
+    (comparison,) = compare([baseline, arm(1, curve=curve, seconds=1.0, solved=20)])
+    verdict = judge(gate("clock"), comparison)
+    assert (verdict.outcome, verdict.measured) == ("not enough evidence", pytest.approx(0.5))
+
+
+def test_an_arm_far_below_a_target_of_all_tasks_fails_the_clock():
+    baseline = arm(0, curve={0: 0.0, 10: 0.2, 30: 1.0}, seconds=2.0, solved=20)
+    (comparison,) = compare([baseline, arm(1, curve={0: 0.0, 10: 0.2, 30: 0.3}, seconds=1.0, solved=6)])
+    assert judge(gate("clock"), comparison).outcome == "failed"
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_final_success_of_tasks_that_came_out_alike_has_wilsons_interval(share):
+    score = score_of(dict.fromkeys(TASKS, share))
+    assert score.value == share
+    assert (score.low, score.high) == pytest.approx((0.0, APART) if share == 0.0 else (1.0 - APART, 1.0))
+
+
+def test_the_recorded_ladder_is_judged_as_it_was():
+    (recorded,) = [json.loads(line) for line in LADDER.read_text(encoding="utf-8").splitlines()]
+    curve = recorded["figures"]["arm"][0]["curve"]
+    synchronous = tuple(CurvePoint(**one) for one in curve)
+    baseline = replace(arm(0, curve={0: 0.0, 30: 0.5}, seconds=2.0, solved=10), curve=synchronous)
+    assert (synchronous[0].success, synchronous[-1].success) == (0.245, 0.585)
+    gates = [one for one in recorded["figures"]["gate"] if one["gate"] in ("quality", "clock")]
+    told = {one["arm"]: one for one in recorded["figures"]["comparison"]}
+    assert len(gates) == 8
+    for one in gates:
+        found = told[one["arm"]]
+        interval = {key: float(end) if key in ("low", "high") else end for key, end in found["clock_interval"].items()}
+        comparison = Comparison(
+            arm=AS_GOOD,
+            baseline=baseline,
+            difference=Score(**found["difference"]),
+            target=found["target"],
+            reached=None if found["reached"] is None else CurvePoint(**found["reached"]),
+            baseline_reached=CurvePoint(**found["baseline_reached"]),
+            clock_interval=Interval(**interval),
+        )
+        assert judge(gate(one["gate"]), comparison).outcome == one["outcome"]
 
 
 def test_a_run_that_is_sooner_whatever_tasks_were_drawn_passes_the_clock():

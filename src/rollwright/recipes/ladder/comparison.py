@@ -2,6 +2,9 @@
 
 Seconds to a success are episodes to it over episodes a second, so a run that samples faster from older weights has to
 be judged by both at once: `clock_ratio` is `samples_ratio` over `speed_ratio`.
+
+Outcomes that are all alike have no variance, which is no evidence of certainty: Wilson's interval over the tasks says
+how many of them might have come out otherwise.
 """
 
 from collections.abc import Sequence
@@ -12,12 +15,14 @@ from numpy.typing import NDArray
 
 from rollwright.recipes.ladder.errors import LadderError
 from rollwright.recipes.ladder.figures import ArmFigures, CurvePoint, Score
-from rollwright.statistics import Interval, clustered_interval, compare_paired
+from rollwright.statistics import Interval, clustered_interval, compare_paired, wilson_interval
 from rollwright.statistics.resampling import percentile_interval
 
 __all__ = ["Comparison", "compare"]
 
 _RESAMPLES = 2000
+_ALIKE = 1e-9
+"""Scores of tasks that lie no further apart are the same but for rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,15 @@ class Comparison:
 
     clock_interval: Interval | None
     """Of `clock_ratio`, over the tasks of the curves; infinite where the target is never reached."""
+
+    @property
+    def has_baseline_learned(self) -> bool:
+        """True where the interval of the baseline's last success lies above that of its first.
+
+        Where it does not, its success is no target that an arm could reach sooner or miss.
+        """
+        first, last = self.baseline.curve[0], self.baseline.curve[-1]
+        return first.high is not None and last.low is not None and last.low > first.high
 
     @property
     def clock_ratio(self) -> float | None:
@@ -92,13 +106,17 @@ def _reached(arm: ArmFigures, target: float) -> CurvePoint | None:
 
 
 def _clock_interval(arm: ArmFigures, baseline: ArmFigures) -> Interval | None:
-    """Bootstrap over the tasks of both curves at once: each resample has a target, and both their way to it."""
+    """Bootstrap over the tasks of both curves at once: each resample has a target, and both their way to it.
+
+    A point whose tasks all scored alike is the same in every resample: its success is drawn from Wilson's interval.
+    """
     scored = [set(by_task) for one in (arm, baseline) for by_task in one.curve_by_task.values()]
     tasks = sorted(scored[0].intersection(*scored[1:])) if scored else []
     if len(tasks) < 2:
         return None
-    drawn = np.random.default_rng(0).multinomial(len(tasks), np.full(len(tasks), 1.0 / len(tasks)), size=_RESAMPLES)
-    curves = [drawn @ _successes(one, tasks).T for one in (arm, baseline)]
+    generator = np.random.default_rng(0)
+    drawn = generator.multinomial(len(tasks), np.full(len(tasks), 1.0 / len(tasks)), size=_RESAMPLES)
+    curves = [_resampled(_successes(one, tasks), drawn, generator) for one in (arm, baseline)]
     target = curves[1][:, -1:]
     seconds = [_seconds_to(one, curve >= target - 1e-9) for one, curve in zip((arm, baseline), curves, strict=True)]
     return percentile_interval(seconds[0] / seconds[1], level=0.95, method="task_bootstrap")
@@ -108,6 +126,18 @@ def _successes(arm: ArmFigures, tasks: Sequence[str]) -> NDArray[np.float64]:
     """(points, tasks) of the curve behind its start."""
     rows = [[arm.curve_by_task[point.updates][task] for task in tasks] for point in arm.curve if point.updates]
     return np.array(rows, dtype=np.float64)
+
+
+def _resampled(
+    successes: NDArray[np.float64], drawn: NDArray[np.int64], generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """(resamples, points) number of tasks solved."""
+    curve = drawn @ successes.T
+    num_tasks = successes.shape[1]
+    for place in np.flatnonzero(np.ptp(successes, axis=1) <= _ALIKE):
+        bounds = wilson_interval(round(float(successes[place].sum())), num_tasks)
+        curve[:, place] = num_tasks * generator.uniform(bounds.low, bounds.high, size=len(drawn))
+    return curve
 
 
 def _seconds_to(arm: ArmFigures, is_there: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -126,6 +156,10 @@ def _difference(arm: ArmFigures, baseline: ArmFigures) -> Score:
     paired, bounds = compare_paired(deltas), clustered_interval(deltas)
     if paired.mean is None or bounds is None:
         raise LadderError("a paired difference needs two tasks or more; give --tasks 2 or more.")
+    if np.ptp(deltas) <= _ALIKE:
+        others = wilson_interval(0, len(deltas)).high  # the share of tasks that may differ otherwise, by -1 to 1
+        center = (1.0 - others) * paired.mean
+        return Score(value=paired.mean, low=center - others, high=center + others, num_tasks=paired.num_tasks)
     return Score(value=paired.mean, low=bounds.low, high=bounds.high, num_tasks=paired.num_tasks)
 
 

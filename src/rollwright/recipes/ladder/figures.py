@@ -11,12 +11,12 @@ from rollwright.recipes.ladder.arms import Arm, final_commit, first_rl_step
 from rollwright.recipes.ladder.errors import LadderError
 from rollwright.recipes.ladder.level import FinalProtocol
 from rollwright.recipes.ladder.measured import MeasuredRow, Spread, largest, mean, spread, total
-from rollwright.statistics import clustered_interval
+from rollwright.statistics import clustered_interval, wilson_interval
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["ArmFigures", "CurvePoint", "Score", "Staleness", "figures_of"]
+__all__ = ["ArmFigures", "CurvePoint", "Score", "Staleness", "figures_of", "score_of"]
 
 _QUANTILES = ("0.5", "0.9", "0.95", "0.99")
 _STEP_SECONDS = ("time/collect", "time/learn", "time/publish", "time/save")
@@ -182,7 +182,7 @@ def figures_of(arm: Arm, final: FinalProtocol) -> ArmFigures:
         tokens_per_s=tokens / steps_s,
         episodes=curve[-1].episodes,
         curve=curve,
-        final=_score(by_task),
+        final=score_of(by_task),
         by_task=by_task,
         curve_by_task=curve_by_task,
         staleness=_staleness(of_rl, disagreement),
@@ -259,12 +259,19 @@ def _disagreement(connection: "duckdb.DuckDBPyConnection", threshold: float) -> 
     return apart / num if said else None
 
 
-def _score(by_task: Mapping[str, float]) -> Score:
+def score_of(by_task: Mapping[str, float]) -> Score:
+    """The mean over tasks with its interval, by the rule of an evaluation: Wilson's where all of it is 0 or 1.
+
+    Raises:
+        LadderError: for one task alone.
+    """
     means = np.array([by_task[task] for task in sorted(by_task)], dtype=np.float64)
-    bounds = clustered_interval(means)
+    value, bounds = float(means.mean()), clustered_interval(means)
     if bounds is None:
         raise LadderError("the final evaluation has one task, which says nothing of others; give --tasks 2 or more.")
-    return Score(value=float(means.mean()), low=max(0.0, bounds.low), high=min(1.0, bounds.high), num_tasks=len(means))
+    if value in (0.0, 1.0):
+        bounds = wilson_interval(round(value * len(means)), len(means))
+    return Score(value=value, low=max(0.0, bounds.low), high=min(1.0, bounds.high), num_tasks=len(means))
 
 
 def _staleness(rows: Sequence[MeasuredRow], disagreement: float | None) -> Staleness:

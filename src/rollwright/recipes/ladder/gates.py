@@ -2,6 +2,9 @@
 
 A number with an interval passes where both its ends lie within the limit, and fails where neither does. A number that
 was counted over everything, such as the largest of all weights, has no interval: the limit decides.
+
+Quality and clock are judged beside a synchronous run that learned: the interval of its last held-out success lies above
+that of its first. Beside any other there is not enough evidence of either, whatever the arm did.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rollwright.recipes.ladder.comparison import Comparison
-from rollwright.recipes.ladder.figures import Score, Staleness
+from rollwright.recipes.ladder.figures import CurvePoint, Score, Staleness
 from rollwright.recipes.ladder.level import Gate, Measure
 from rollwright.statistics import Interval
 
@@ -86,6 +89,8 @@ def highest_unfailed(verdicts: Sequence[Verdict], baseline: int) -> int:
 
 def _found(gate: Gate, comparison: Comparison) -> _Found:
     match gate.measure:
+        case "quality" | "clock" if not comparison.has_baseline_learned:
+            return _Found(value=None, missing=_unlearned(comparison.baseline.curve))
         case "quality":
             return _Found(value=comparison.difference.value, interval=comparison.difference)
         case "clock":
@@ -96,6 +101,17 @@ def _found(gate: Gate, comparison: Comparison) -> _Found:
         case _:
             read, missing = _STALENESS[gate.measure]
             return _Found(value=read(comparison.arm.staleness), missing=missing)
+
+
+def _unlearned(curve: Sequence[CurvePoint]) -> str:
+    first, last = (f"{_success(point)} after {point.updates}" for point in (curve[0], curve[-1]))
+    return f"the synchronous run learned nothing that its intervals show: success {first} and {last} updates"
+
+
+def _success(point: CurvePoint) -> str:
+    if point.low is None or point.high is None:
+        return f"{point.success:.3f} (no interval)"
+    return f"{point.success:.3f} [{point.low:.3f}, {point.high:.3f}]"
 
 
 def _outcome(gate: Gate, found: _Found) -> Outcome:
