@@ -18,7 +18,7 @@ Settings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Change one value: `--set learner.learning_rate=5e-4`, `--set objective=dapo` (a whole section by its "
-        "kind), `--set stages.warm_start.steps=10` (an item of a list by its name). Repeatable.",
+        "kind), `--set stages.warm_start.steps=30` (an item of a list by its name). Repeatable.",
     ),
 ]
 Run = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
