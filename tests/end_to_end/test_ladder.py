@@ -1,6 +1,6 @@
 """Level 5 of the ladder on real runs: the synchronous one, then one largest lag after the other.
 
-`make prove-ladder` climbs all five arms, about 25 minutes on two cores, and records what came of them.
+`make prove-ladder` climbs all five arms, half an hour or more on two cores, and records what came of them.
 """
 
 from collections.abc import Mapping

@@ -281,14 +281,14 @@ def test_an_arm_far_below_a_target_of_all_tasks_fails_the_clock():
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_the_final_success_of_tasks_that_came_out_alike_has_wilsons_interval(share):
-    score = score_of(dict.fromkeys(TASKS, share))
+def test_the_final_success_of_tasks_that_came_out_alike_has_wilsons_interval(share: float):
+    score = score_of({task: share for task in TASKS})
     assert score.value == share
     assert (score.low, score.high) == pytest.approx((0.0, APART) if share == 0.0 else (1.0 - APART, 1.0))
 
 
 def test_the_recorded_ladder_is_judged_as_it_was():
-    (recorded,) = [json.loads(line) for line in LADDER.read_text(encoding="utf-8").splitlines()]
+    recorded, *_ = [json.loads(line) for line in LADDER.read_text(encoding="utf-8").splitlines()]
     curve = recorded["figures"]["arm"][0]["curve"]
     synchronous = tuple(CurvePoint(**one) for one in curve)
     baseline = replace(arm(0, curve={0: 0.0, 30: 0.5}, seconds=2.0, solved=10), curve=synchronous)
@@ -298,7 +298,7 @@ def test_the_recorded_ladder_is_judged_as_it_was():
     assert len(gates) == 8
     for one in gates:
         found = told[one["arm"]]
-        interval = {key: float(end) if key in ("low", "high") else end for key, end in found["clock_interval"].items()}
+        interval = found["clock_interval"] | {end: float(found["clock_interval"][end]) for end in ("low", "high")}
         comparison = Comparison(
             arm=AS_GOOD,
             baseline=baseline,

@@ -225,6 +225,7 @@ class Broken:
         self.num_taken = 0
         self.profile = within.profile
         self.profile_id = within.profile_id
+        self.max_open = within.max_open
 
     @asynccontextmanager
     async def take(self):

@@ -7,6 +7,7 @@ class ColumnChunkMetaData:
     path_in_schema: str
     encodings: tuple[str, ...]
     compression: str
+    is_stats_set: bool
 
 class RowGroupMetaData:
     num_columns: int
