@@ -1,6 +1,6 @@
 """What the record of a run costs it: receipts, ledger and store, as shares of its time and of its processor time.
 
-    python benchmarks/recording.py [--steps 40] [--taught 150] [--rounds 3] [--warm-up 3]
+    python benchmarks/recording.py [--steps 40] [--taught 150] [--rounds 3] [--warm-up 3] [--set KEY=VALUE]
 
 The default recipe is trained, a process a round. Told are its RL steps, where nothing is evaluated and no checkpoint is
 written, each from the moment at which it is handed to the store to that of the next one:
@@ -136,6 +136,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
         "evaluation.every=10000",
         "evaluation.tasks=8",
         "evaluation.samples=1",
+        *options.set,
     )
     order = TrainOrder(
         resolved=resolve("arithmetic-tool", settings), run_dir=folder, source=None, is_rollouts_only=False
@@ -171,6 +172,7 @@ class Shares:
 def run_round(options: argparse.Namespace, folder: Path, processor: Shares, clock: Shares) -> None:
     """One run in a process of its own; prints its lines."""
     sizes = [f"--steps={options.steps}", f"--taught={options.taught}", f"--warm-up={options.warm_up}"]
+    sizes += [f"--set={setting}" for setting in options.set]
     command = [sys.executable, __file__, "--here", str(folder), *sizes]
     ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(ended.stdout.splitlines()[-1])
@@ -196,6 +198,7 @@ def main() -> None:
     parser.add_argument("--taught", type=int, default=150, help="steps of the warm start before")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-up", type=int, default=3, help="RL steps that are not told")
+    parser.add_argument("--set", action="append", default=[], help="KEY=VALUE of the recipe, such as another model's")
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.here:
