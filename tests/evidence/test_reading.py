@@ -51,6 +51,18 @@ def test_a_late_group_is_read_in_the_step_that_trained_it(tmp_path):
     assert same(group.members, (waiting,))
 
 
+def test_what_was_only_sampled_is_what_its_step_holds_and_no_step_trained(tmp_path):
+    path = written_run(tmp_path / "run", steps=1)
+    held, ahead = scored_trajectory(group_id=50, slot=0), scored_trajectory(group_id=51, slot=0)
+    rows = [ledger_row(each, state, step=2) for each in (held, ahead) for state in ("in_flight", "ready")]
+    with RunFolder.open(path, "write") as folder:
+        folder.commit(CommitRows(kind="step", step=2, trajectories=[held], ledger=rows), at=START)
+    stored = StoredRun(path)
+    [group] = stored.sampled(2)
+    assert same(group.members, (held,))
+    assert stored.sampled(1) == ()
+
+
 def test_demonstrations_and_evaluations_are_read_by_their_commit(tmp_path):
     path = written_run(tmp_path / "run", steps=0)
     shown = [scored_trajectory(group_id=i, slot=0, purpose="demonstration", outcome="demonstration") for i in (3, 4)]

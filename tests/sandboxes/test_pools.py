@@ -249,17 +249,21 @@ def test_more_episodes_than_places_wait_for_their_turn() -> None:
     at_once = 0
     most = 0
 
-    async def episode(n: int) -> str:
+    async def episode(n: int, both: asyncio.Event) -> str:
         nonlocal at_once, most
         async with pool.take() as sandbox:
             at_once += 1
             most = max(most, at_once)
+            if at_once == 2:
+                both.set()
+            await both.wait()
             answer = (await sandbox.python(f"{n} * 2")).stdout.strip()
             at_once -= 1
             return answer
 
     async def run() -> None:
-        waiting = [asyncio.create_task(episode(n)) for n in range(6)]
+        both = asyncio.Event()
+        waiting = [asyncio.create_task(episode(n, both)) for n in range(6)]
         await asyncio.sleep(0)
         waiting[3].cancel()
         answers = await asyncio.gather(*waiting, return_exceptions=True)
