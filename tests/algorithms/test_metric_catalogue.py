@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,6 @@ import numpy as np
 import pytest
 
 import rollwright
-from rollwright.algorithms.catalogue.metrics import METRICS, metric_named
 from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
 from rollwright.algorithms.diagnostics.token_values import STRATIFIED
 from rollwright.algorithms.presets import grpo
@@ -17,7 +18,7 @@ from rollwright.algorithms.sampling.dynamic_sampling import ProposedGroup
 from rollwright.batches import BatchRules, batch_metrics, plan_step, plan_updates, update_metrics, with_score
 from rollwright.batches.strata import strata_of
 from rollwright.evaluation.measures import measure
-from rollwright.record.tables import is_measured_metric
+from rollwright.record.metrics import METRICS, STRATA, metric_named
 from rollwright.runtime.collected_metrics import duplicates_refused, outcomes_before_filter
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
 from rollwright.runtime.mixing import SourceMix
@@ -110,6 +111,12 @@ def test_a_name_stands_once():
     assert metric_named("nothing/of_this_name") is None
 
 
+def test_the_list_loads_where_torch_is_missing():
+    code = "import sys; sys.modules['torch'] = None; from rollwright.record.metrics import METRICS; print(len(METRICS))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(ended.stdout) == len(METRICS)
+
+
 def test_every_metric_is_made_by_a_function_or_left_to_a_room():
     for one in METRICS:
         assert bool(one.by) != bool(one.later), one.name
@@ -121,23 +128,24 @@ def test_every_metric_is_made_by_a_function_or_left_to_a_room():
 
 
 def test_what_is_stratified_is_what_the_table_says():
-    assert {one.name for one in METRICS if one.is_stratified} == STRATIFIED
+    assert {one.name for one in METRICS if one.strata} == STRATIFIED
 
 
 def test_only_time_and_rates_are_left_out_of_the_hash_of_a_run():
     for one in METRICS:
-        assert is_measured_metric(one.name, one.unit) == (one.unit in ("s", "tokens/s", "1/h")), one.name
+        assert one.is_measured == (one.unit in ("s", "tokens/s", "1/h")), one.name
 
 
 def test_a_run_writes_exactly_what_the_table_says_is_made():
     of_update, strata = full_update()
+    assert strata == set(STRATA)
     written = [*of_update, *full_step(), *full_probe()]
     for metric in written:
         entry = metric_named(metric.name)
         assert entry is not None and entry.name == metric.name, metric.name
         assert entry.table == "metrics" and entry.by, metric.name
         assert entry.unit == metric.unit, metric.name
-        allowed = {"model", *entry.labels, *(strata if entry.is_stratified else ())}
+        allowed = {"model", *entry.labels, *entry.strata}
         assert metric.labels.keys() <= allowed, (metric.name, metric.labels)
     made = {one.name for one in METRICS if one.by and one.table == "metrics"}
     assert {metric.name for metric in written} == made

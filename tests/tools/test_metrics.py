@@ -1,6 +1,6 @@
 """The page of metrics is the table of metrics."""
 
-from rollwright.algorithms.catalogue.metrics import METRICS
+from rollwright.record.metrics import METRICS
 from tools.metrics import DOCUMENT, ROOT, render_document
 
 

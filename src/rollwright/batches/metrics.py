@@ -1,4 +1,4 @@
-"""Numbers of a step and of an update, over the tokens that were trained, under the names of the catalogue of metrics.
+"""Numbers of a step and of an update, over the tokens that were trained, under the names of the list of metrics.
 
 The formulas of tokens and groups are those of `algorithms.diagnostics`; here stands what only a batch knows.
 `weight_sum` and `denominator` come in closed form from row lengths, so that the receipts' weights can be audited with

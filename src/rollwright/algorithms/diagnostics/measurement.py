@@ -14,7 +14,7 @@ __all__ = ["Diagnostic", "largest_of", "masked_mean", "mean_of", "share_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One number; its name stands in the catalogue of metrics."""
+    """One number; its name stands in the list of metrics."""
 
     name: str
     value: float | None

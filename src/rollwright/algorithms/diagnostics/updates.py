@@ -3,7 +3,7 @@
     streams, flags ──measure_tokens──► trained tokens ──token_diagnostics───────► numbers of the update
                                               └────────stratified_diagnostics──► numbers of its strata
 
-Names, formulas and units are those of the catalogue of metrics. No value outside the action mask is read.
+Names, formulas and units are those of the list of metrics. No value outside the action mask is read.
 """
 
 from collections.abc import Sequence

@@ -7,7 +7,7 @@ b.
 
 from typing import Final
 
-from rollwright.algorithms.catalogue.metric_entry import MetricEntry
+from rollwright.record.metrics.entry import STRATA, MetricEntry
 
 __all__ = ["OF_UPDATES"]
 
@@ -25,16 +25,14 @@ OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
         _UPDATE,
         labels=("component",),
         known_as=("loss/denominator",),
-        note="it must match what the recipe names",
+        alarm="another than the recipe names",
     ),
     MetricEntry("policy/loss", "Σ of a component's weighted terms", "reward", _UPDATE, labels=("component",)),
-    MetricEntry("policy/grad_norm", "norm of the gradient before clipping", "1", _UPDATE, note="a spike: stop"),
+    MetricEntry("policy/grad_norm", "norm of the gradient before clipping", "1", _UPDATE, alarm="a spike: stop"),
     MetricEntry("policy/lr", "learning rate of the update", "1", _UPDATE),
-    MetricEntry("policy/applied", "1 where the update moved weights", "count", _UPDATE),
+    MetricEntry("policy/applied", "1 where the update moved weights", "count", _UPDATE, direction="higher"),
     MetricEntry("policy/kl_coef", "coefficient of the KL in effect", "1", _UPDATE),
-    MetricEntry(
-        "entropy/coef", "coefficient of the entropy bonus in effect", "1", _UPDATE, note="at its bound: an alarm"
-    ),
+    MetricEntry("entropy/coef", "coefficient of the entropy bonus in effect", "1", _UPDATE, alarm="at its bound"),
     MetricEntry(
         "policy/coef",
         "any other coefficient or bound in effect, such as surrogate.high",
@@ -42,15 +40,24 @@ OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
         _UPDATE,
         labels=("place",),
         known_as=("clip_k",),
-        note="at its bound: an alarm",
+        alarm="at its bound",
     ),
     MetricEntry("mask/trained_tokens", "tokens in the update's action mask", "count", _TOKENS),
     MetricEntry(
-        "mask/nonfinite_tokens", "trained tokens with a score that is not finite", "count", _TOKENS, note="0 expected"
+        "mask/nonfinite_tokens",
+        "trained tokens with a score that is not finite",
+        "count",
+        _TOKENS,
+        direction="lower",
+        alarm="above 0: investigate",
     ),
     MetricEntry("mask/zero_advantage_tokens", "trained tokens of advantage 0", "count", _TOKENS),
-    MetricEntry("mask/ratio_clamped", "tokens with |c − o| > 20, or |c − b| without o", "count", _TOKENS),
-    MetricEntry("mask/k3_clamped", "tokens whose k3 of c and f is held by a bound", "count", _TOKENS),
+    MetricEntry(
+        "mask/ratio_clamped", "tokens with |c − o| > 20, or |c − b| without o", "count", _TOKENS, direction="lower"
+    ),
+    MetricEntry(
+        "mask/k3_clamped", "tokens whose k3 of c and f is held by a bound", "count", _TOKENS, direction="lower"
+    ),
     MetricEntry(
         "policy/clip_frac",
         "share of tokens whose gradient a clip took; by side: high, low, dual, outer",
@@ -58,16 +65,18 @@ OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
         _TOKENS,
         labels=("side",),
         known_as=("policy/dual_clip", "policy/outer_clip"),
-        note="gate; outer near 0 in a healthy run",
-        is_stratified=True,
+        strata=STRATA,
+        alarm="gate",
+        note="outer near 0 in a healthy run",
     ),
     MetricEntry(
         "policy/clip_frac_two_sided",
         "mean 1{ρ ∉ [low, high]}, ρ the objective's ratio, whatever the sign of the advantage",
         "fraction",
         _TOKENS,
-        note="gate; at least policy/clip_frac of the same band",
-        is_stratified=True,
+        strata=STRATA,
+        alarm="gate",
+        note="at least policy/clip_frac of the same band",
     ),
     MetricEntry(
         "policy/mask_frac",
@@ -75,47 +84,66 @@ OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
         "fraction",
         _TOKENS,
         labels=("reason",),
-        note="gate",
-        is_stratified=True,
+        strata=STRATA,
+        alarm="gate",
     ),
     MetricEntry(
         "entropy/cov_share", "share of tokens that a stage selected, such as by covariance", "fraction", _TOKENS
     ),
-    MetricEntry("policy/kl_beh", "mean(b − c)", "nat/token", _TOKENS, note="gate", is_stratified=True),
+    MetricEntry("policy/kl_beh", "mean(b − c)", "nat/token", _TOKENS, strata=STRATA, alarm="gate"),
     MetricEntry(
-        "policy/kl_beh_k3", "mean(ρ − 1 − ln ρ), ρ = c over b", "nat/token", _TOKENS, note="gate", is_stratified=True
+        "policy/kl_beh_k3", "mean(ρ − 1 − ln ρ), ρ = c over b", "nat/token", _TOKENS, strata=STRATA, alarm="gate"
     ),
     MetricEntry(
         "policy/kl_ref",
         "mean k3 of c and f, at most 10 a token",
         "nat/token",
         _TOKENS,
-        note="reward up while it explodes: over-optimisation; plot reward over its square root",
-        is_stratified=True,
+        strata=STRATA,
+        alarm="reward up while it explodes: over-optimization",
+        note="plot reward over its square root",
     ),
-    MetricEntry("distill/teacher_gap", "mean(q − c)", "nat/token", _TOKENS),
+    MetricEntry("distill/teacher_gap", "mean(q − c)", "nat/token", _TOKENS, direction="lower"),
     MetricEntry(
         "mismatch/logp_abs",
         "mean and maximum of |o − b| over tokens of the standing version",
         "nat",
         _TOKENS,
         labels=("stat",),
-        note="gate; look after every change of engine, precision or kernels",
+        direction="lower",
+        alarm="gate",
+        note="look after every change of engine, precision or kernels",
     ),
     MetricEntry(
         "mismatch/prob_corr",
         "Pearson's correlation of exp(o) and exp(b) over tokens of the standing version",
         "1",
         _TOKENS,
+        direction="higher",
         note="above .99 in one report",
     ),
-    MetricEntry("is/ess", "(Σρ)²/Σρ²", "tokens", _TOKENS, labels=("ratio",), note="gate"),
+    MetricEntry("is/ess", "(Σρ)²/Σρ²", "tokens", _TOKENS, labels=("ratio",), direction="higher", alarm="gate"),
     MetricEntry(
-        "is/ess_frac", "(Σρ)²/(n·Σρ²)", "fraction", _TOKENS, labels=("ratio",), note="gate", is_stratified=True
+        "is/ess_frac",
+        "(Σρ)²/(n·Σρ²)",
+        "fraction",
+        _TOKENS,
+        labels=("ratio",),
+        strata=STRATA,
+        direction="higher",
+        alarm="gate",
     ),
-    MetricEntry("is/chi2", "mean(ρ²) − 1", "1", _TOKENS, labels=("ratio",), note="0 where the policies are equal"),
+    MetricEntry(
+        "is/chi2",
+        "mean(ρ²) − 1",
+        "1",
+        _TOKENS,
+        labels=("ratio",),
+        note="0 where the policies are equal",
+        direction="lower",
+    ),
     MetricEntry("is/ppl_ratio", "exp(−mean ln ρ)", "1", _TOKENS, labels=("ratio",)),
-    MetricEntry("is/max", "largest ρ", "ratio", _TOKENS, labels=("ratio",), note="by lag", is_stratified=True),
+    MetricEntry("is/max", "largest ρ", "ratio", _TOKENS, labels=("ratio",), note="by lag", strata=STRATA),
     MetricEntry(
         "is/quantiles", "ρ at .5, .9, .95, .99", "ratio", _TOKENS, labels=("ratio", "quantile"), note="read the tails"
     ),
@@ -124,8 +152,9 @@ OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
         "share of tokens whose correction was held at its cap",
         "fraction",
         _TOKENS,
-        note="gate",
-        is_stratified=True,
+        strata=STRATA,
+        direction="lower",
+        alarm="gate",
     ),
     MetricEntry(
         "entropy/full",
@@ -133,9 +162,9 @@ OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
         "nat",
         _TOKENS,
         note="one study: the first 200 of 2,400 steps took 73% of the loss of entropy",
-        is_stratified=True,
+        strata=STRATA,
     ),
-    MetricEntry("entropy/sampled", "mean −c", "nat", _TOKENS, is_stratified=True),
+    MetricEntry("entropy/sampled", "mean −c", "nat", _TOKENS, strata=STRATA),
     MetricEntry(
         "data/coef_mass",
         "a source's share of Σ |weight·correction·advantage| over kept tokens",
