@@ -19,7 +19,7 @@ DEV := $(VENV)/.dev-is-installed
 SMOLLM2 := $(VENV)/.smollm2-is-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test check lint format rows cases golden docs bench training slow smollm2 test-gpu
+.PHONY: help setup train test check lint format rows cases golden recorded docs bench training slow smollm2 test-gpu
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9%-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,6 +52,9 @@ cases: $(DEV) ## which cases from bug reports are tests
 
 golden: $(DEV) ## compute the expected numbers again by their reference and print what differs
 	@$(BIN)/python -m tools.golden
+
+recorded: $(DEV) ## record the runs of tests/data/runs anew (two minutes)
+	@$(BIN)/python -m tools.recorded_runs
 
 docs: $(DEV) ## write the generated pages of docs/reference
 	@$(BIN)/python -m tools.rows --write
