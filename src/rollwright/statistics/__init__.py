@@ -1,6 +1,12 @@
 """Estimators, intervals and tests over counts and scores; NumPy only. What is undefined is None, never a number."""
 
 from rollwright.statistics.agreement import brier_score, cohen_kappa
+from rollwright.statistics.beta import (
+    clopper_pearson_interval,
+    incomplete_beta,
+    student_p_value,
+    student_quantile,
+)
 from rollwright.statistics.clustered import (
     bootstrap_interval,
     cluster_standard_error,
@@ -20,7 +26,13 @@ from rollwright.statistics.coverage import (
 )
 from rollwright.statistics.diversity import choice_entropy, count_distinct, repeated_share
 from rollwright.statistics.errors import StatisticsError
-from rollwright.statistics.paired import PairedDifference, compare_paired, mcnemar_exact, paired_bootstrap_interval
+from rollwright.statistics.paired import (
+    PairedDifference,
+    compare_paired,
+    mcnemar_exact,
+    paired_bootstrap_interval,
+    paired_t_interval,
+)
 from rollwright.statistics.proportions import Interval, level_of, normal_quantile, wilson_interval
 from rollwright.statistics.runs import crossed_bootstrap_interval, nested_bootstrap_interval
 from rollwright.statistics.sharpening import (
@@ -53,6 +65,7 @@ __all__ = [
     "bootstrap_interval",
     "brier_score",
     "choice_entropy",
+    "clopper_pearson_interval",
     "cluster_standard_error",
     "clustered_interval",
     "cohen_kappa",
@@ -67,6 +80,7 @@ __all__ = [
     "entropy_law",
     "exhaustive_bootstrap_interval",
     "fit_entropy_law",
+    "incomplete_beta",
     "level_of",
     "majority_at_k",
     "majority_of_all",
@@ -75,6 +89,7 @@ __all__ = [
     "nested_bootstrap_interval",
     "normal_quantile",
     "paired_bootstrap_interval",
+    "paired_t_interval",
     "pass_at_k",
     "pass_at_k_of_rate",
     "pass_hat_k",
@@ -84,6 +99,8 @@ __all__ = [
     "sharpening_tax",
     "sharpening_tax_intervals",
     "spearman",
+    "student_p_value",
+    "student_quantile",
     "task_curves",
     "task_curves_of_rates",
     "task_means",

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rollwright.statistics.beta import student_p_value, student_quantile
 from rollwright.statistics.clustered import bootstrap_interval, cluster_standard_error
 from rollwright.statistics.errors import StatisticsError
 from rollwright.statistics.proportions import Interval
 
-__all__ = ["PairedDifference", "compare_paired", "mcnemar_exact", "paired_bootstrap_interval"]
+__all__ = ["PairedDifference", "compare_paired", "mcnemar_exact", "paired_bootstrap_interval", "paired_t_interval"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,11 @@ class PairedDifference:
     t: float | None
     """mean / standard_error; None where that is undefined or 0."""
     num_tasks: int
+
+    @property
+    def p_value(self) -> float | None:
+        """Two-sided, of Student's t with tasks − 1 degrees of freedom; None where t is undefined."""
+        return None if self.t is None else student_p_value(self.t, self.num_tasks - 1)
 
 
 def compare_paired(deltas: NDArray[np.float64]) -> PairedDifference:
@@ -50,6 +56,24 @@ def paired_bootstrap_interval(
 ) -> Interval | None:
     """Percentile bootstrap over the tasks of a paired comparison; None below two tasks."""
     return bootstrap_interval(deltas, seed=seed, resamples=resamples, level=level)
+
+
+def paired_t_interval(deltas: NDArray[np.float64], *, level: float = 0.95) -> Interval | None:
+    """Student's interval of the mean difference.
+
+    Args:
+        deltas: (tasks,) float64, differences of tasks, or of pairs of runs.
+        level: confidence.
+
+    Returns:
+        The interval with tasks − 1 degrees of freedom; None below two tasks, and where all differences are equal: a
+        width of 0 is no evidence of certainty.
+    """
+    error = cluster_standard_error(deltas)
+    if not error:
+        return None
+    center, half = float(deltas.mean()), student_quantile(level, len(deltas) - 1) * error
+    return Interval(low=center - half, high=center + half, level=level, method="paired_t")
 
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:
