@@ -11,6 +11,7 @@ __all__ = [
     "Cell",
     "Figure",
     "Label",
+    "Mark",
     "Point",
     "Provenance",
     "Series",
@@ -108,6 +109,14 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A place on the x axis where something began, such as a stage."""
+
+    x: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One plot, before anything is drawn."""
 
@@ -121,6 +130,7 @@ class Figure:
     provenance: Provenance
     categories: tuple[str, ...] = ()
     """Where bars stand, one name a place; empty: lines over a numeric axis."""
+    marks: tuple[Mark, ...] = ()
     note: str = ""
     """How it is to be read."""
     thinned: str = ""
