@@ -15,11 +15,20 @@ from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
 from rollwright.algorithms.diagnostics.token_values import STRATIFIED
 from rollwright.algorithms.presets import grpo
 from rollwright.algorithms.sampling.dynamic_sampling import ProposedGroup
-from rollwright.batches import BatchRules, batch_metrics, plan_step, plan_updates, update_metrics, with_score
+from rollwright.batches import (
+    BatchRules,
+    ReferenceScores,
+    batch_metrics,
+    plan_step,
+    plan_updates,
+    update_metrics,
+    with_score,
+)
 from rollwright.batches.strata import strata_of
 from rollwright.evaluation.measures import measure
 from rollwright.record.metrics import METRICS, STRATA, metric_named
 from rollwright.runtime.collected_metrics import duplicates_refused, outcomes_before_filter
+from rollwright.runtime.learning import reference_metrics
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
 from rollwright.runtime.mixing import SourceMix
 from rollwright.runtime.probes import ProbeReport, probe_metrics
@@ -66,7 +75,9 @@ def full_update():
     outcome = outcome_of(plan, objective, coefficients={"kl": 0.1, "entropy": 0.01, "surrogate.high": 1.3})
     outcome = replace(outcome, reference=outcome.proximal)
     late = replace(batch, rows=tuple(replace(row, withheld="stale") for row in batch.rows))
+    scores = ReferenceScores(logprobs=batch.behavior, weight_bytes=8)
     return (
+        *reference_metrics(scores, batch, seconds=0.5, now=NOW),
         *update_metrics(plan, outcome, objective, now=NOW),
         *batch_metrics(replace(critic, value_targets=batch.advantages), success_at=1.0, now=NOW),
         *batch_metrics(late, success_at=1.0, now=NOW),
@@ -131,9 +142,9 @@ def test_what_is_stratified_is_what_the_table_says():
     assert {one.name for one in METRICS if one.strata} == STRATIFIED
 
 
-def test_only_time_and_rates_are_left_out_of_the_hash_of_a_run():
+def test_only_time_rates_and_memory_are_left_out_of_the_hash_of_a_run():
     for one in METRICS:
-        assert one.is_measured == (one.unit in ("s", "tokens/s", "1/h")), one.name
+        assert one.is_measured == (one.unit in ("s", "tokens/s", "1/h", "bytes")), one.name
 
 
 def test_a_run_writes_exactly_what_the_table_says_is_made():

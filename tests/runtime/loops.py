@@ -15,7 +15,7 @@ from rollwright.algorithms import (
     supervised,
 )
 from rollwright.algorithms.denominators.plain import TokenMean
-from rollwright.batches import BatchRules, StepBatch, UpdateOutcome, UpdatePlan, plan_updates
+from rollwright.batches import BatchRules, ReferenceScores, StepBatch, UpdateOutcome, UpdatePlan, plan_updates
 from rollwright.engines.scripted import ScriptedEngine
 from rollwright.evaluation import Evaluation
 from rollwright.evidence import RunFolder
@@ -58,6 +58,9 @@ class StillLearner:
     def score_before_credit(self, draft: StepBatch, objective: Objective) -> StepBatch:
         assert not objective.before_credit, "no objective of these tests reads a score before credit"
         return draft
+
+    def score_reference(self, batch: StepBatch) -> ReferenceScores:
+        raise AssertionError("no stage of these tests measures the distance to a reference")
 
     def train(
         self, batch: StepBatch, objective: Objective, *, first_update: int

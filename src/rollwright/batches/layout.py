@@ -20,6 +20,7 @@ __all__ = [
     "BatchRow",
     "CreditFacts",
     "MicroBatch",
+    "ReferenceScores",
     "StepBatch",
     "Support",
     "SupportTensors",
@@ -211,3 +212,13 @@ class UpdateOutcome:
     skipped_reason: str | None
     coefficients: Mapping[str, float] = field(default_factory=lambda: {})
     """Component of each regularizer, and place of each controller that stands elsewhere, to the number in effect."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReferenceScores:
+    """A batch under a frozen model, for metrics alone: no loss, receipt or weight knows of them."""
+
+    logprobs: NDArray[np.float32]
+    """(T,) nats; NaN where the token is not trained."""
+    weight_bytes: int
+    """Memory that the frozen weights hold beside those that train."""

@@ -7,11 +7,13 @@ them. A metric without items is undefined (None), never 0.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rollwright.algorithms.diagnostics.token_measures import TokenMeasures
 from rollwright.algorithms.diagnostics.updates import (
@@ -36,7 +38,12 @@ COEFFICIENTS: Final = {"kl": "policy/kl_coef", "entropy": "entropy/coef"}
 
 
 def update_metrics(
-    plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective, *, now: datetime
+    plan: UpdatePlan,
+    outcome: UpdateOutcome,
+    objective: Objective,
+    *,
+    now: datetime,
+    reference: NDArray[np.float32] | None = None,
 ) -> tuple[Metric, ...]:
     """Metrics of one optimizer step, of all its tokens and of their strata.
 
@@ -45,11 +52,13 @@ def update_metrics(
         outcome: what the learner did with it.
         objective: its components.
         now: their time stamp.
+        reference: (T,) scores of a frozen model that the objective does not read.
 
     Returns:
         Metrics labelled with the model, in a fixed order.
     """
-    tokens = measures_of(plan, outcome, objective)
+    compared = outcome if reference is None else replace(outcome, reference=reference)
+    tokens = measures_of(plan, compared, objective)
     numbers = [
         *_update_numbers(plan, outcome, objective, tokens),
         *stratified_diagnostics(tokens, strata_of(plan)),

@@ -23,6 +23,7 @@ from rollwright.algorithms.controllers import coefficients_of, controllers_of
 from rollwright.algorithms.objective import Objective, TokenStreams
 from rollwright.batches import (
     MicroBatch,
+    ReferenceScores,
     StepBatch,
     UpdateOutcome,
     UpdatePlan,
@@ -188,6 +189,28 @@ class CausalLearner:
             self.scorer, self._whole_plans(batch), ("logprobs", "entropy"), token_budget=self.settings.token_budget
         )
         return StreamScores(logprobs=found["logprobs"], entropy=found["entropy"])
+
+    def score_reference(self, batch: StepBatch) -> ReferenceScores:
+        """Score the trained tokens of a batch under the frozen reference, in micro-batches; changes nothing.
+
+        Args:
+            batch: of a step, trained or not.
+
+        Returns:
+            What metrics compare the policy with, where the objective reads no reference.
+        """
+        reference = self.reference
+        if reference is None:
+            raise LearnerError(
+                "there is no reference to score under; call freeze_reference while the reference's weights stand."
+            )
+        found = score_streams(
+            reference, self._whole_plans(batch), ("logprobs",), token_budget=self.settings.token_budget
+        )
+        weights = {tensor.data_ptr(): tensor for tensor in named_weights(reference.model).values()}
+        return ReferenceScores(
+            logprobs=found["logprobs"], weight_bytes=sum(tensor.nbytes for tensor in weights.values())
+        )
 
     def score_before_credit(self, draft: StepBatch, objective: Objective) -> StepBatch:
         """The draft with the streams that the objective's credit reads, under the weights as they stand.

@@ -5,10 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rollwright.algorithms import Objective
 from rollwright.algorithms.controllers import advance_memories, memories_of
 from rollwright.batches import (
     BatchRules,
+    ReferenceScores,
+    StepBatch,
     UpdateOutcome,
     UpdatePlan,
     batch_metrics,
@@ -21,7 +26,7 @@ from rollwright.batches import (
 from rollwright.record import Group, Metric, Receipt
 from rollwright.runtime.parts import Learner
 
-__all__ = ["Learned", "Lesson", "learn"]
+__all__ = ["Learned", "Lesson", "learn", "reference_metrics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +37,8 @@ class Lesson:
     eligible: frozenset[tuple[str, str | None]]
     rules: BatchRules
     success_at: float
+    measures_reference: bool = False
+    """Whether metrics compare the policy with the frozen reference, which the objective does not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,7 +80,40 @@ def learn(
     outcome = learner.train(batch, objective, first_update=first_update)
     receipts: list[Receipt] = []
     metrics: list[Metric] = [*batch_metrics(batch, success_at=lesson.success_at, now=now())]
+    reference: NDArray[np.float32] | None = None
+    if lesson.measures_reference:
+        asked = time.monotonic()
+        scores = learner.score_reference(batch)
+        metrics += reference_metrics(scores, batch, seconds=time.monotonic() - asked, now=now())
+        reference = scores.logprobs
     for plan, update in outcome:
         receipts += receipts_of(plan, update, objective)
-        metrics += update_metrics(plan, update, objective, now=now())
+        metrics += update_metrics(plan, update, objective, now=now(), reference=reference)
     return Learned(updates=outcome, receipts=tuple(receipts), metrics=tuple(metrics), seconds=time.monotonic() - began)
+
+
+def reference_metrics(
+    scores: ReferenceScores, batch: StepBatch, *, seconds: float, now: datetime
+) -> tuple[Metric, ...]:
+    """What it cost to compare a step's policy with a frozen reference that the objective does not read.
+
+    Args:
+        scores: of the reference.
+        batch: of the step.
+        seconds: that scoring took.
+        now: their time stamp.
+    """
+    costs = {"time/reference": (seconds, "s"), "memory/reference": (float(scores.weight_bytes), "bytes")}
+    return tuple(
+        Metric(
+            step=batch.step,
+            update=0,
+            name=name,
+            value=value,
+            unit=unit,
+            labels={"model": batch.model},
+            num_items=int(batch.action_mask.sum()),
+            recorded_at=now,
+        )
+        for name, (value, unit) in costs.items()
+    )

@@ -67,6 +67,13 @@ class Stage:
     """Gives the learner this stage's optimizer; called in its thread."""
     evaluate_every: int
     """Steps; 0: only at the end."""
+    reference_every: int = 0
+    """Steps between measurements of the distance to a frozen reference that the objective does not read; 0: none."""
+
+    def measures_reference(self, stage_step: int) -> bool:
+        """Whether the distance to the reference is measured in this step of the stage."""
+        every = self.reference_every
+        return every > 0 and (stage_step % every == 0 or stage_step in (1, self.steps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,7 +311,11 @@ class Loop:
     async def _learned(self, stage: Stage, step: int, collected: Collected) -> Learned:
         parts = self._parts
         lesson = Lesson(
-            objective=stage.objective, eligible=stage.eligible, rules=stage.rules, success_at=parts.success_threshold
+            objective=stage.objective,
+            eligible=stage.eligible,
+            rules=stage.rules,
+            success_at=parts.success_threshold,
+            measures_reference=stage.measures_reference(self._at.stage_step + 1),
         )
         call = partial(
             learn, parts.learner, lesson, collected.groups, step=step, first_update=self._at.update + 1, now=parts.now

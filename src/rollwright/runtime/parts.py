@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 from rollwright.algorithms import Objective
 from rollwright.algorithms.diagnostics.updates import Diagnostic
-from rollwright.batches import StepBatch, UpdateOutcome, UpdatePlan
+from rollwright.batches import ReferenceScores, StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.record import (
     Group,
     LedgerState,
@@ -204,6 +204,10 @@ class Learner(Protocol):
         self, batch: StepBatch, objective: Objective, *, first_update: int
     ) -> Sequence[tuple[UpdatePlan, UpdateOutcome]]:
         """Make the updates of one step; the objective's controllers observe each of them before the next."""
+        ...
+
+    def score_reference(self, batch: StepBatch) -> ReferenceScores:
+        """A step's trained tokens under the frozen reference, for metrics alone; asked only where a stage said so."""
         ...
 
     def manifest(self, *, version: int, update: int) -> WeightsManifest:

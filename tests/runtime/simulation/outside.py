@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from rollwright.algorithms import Objective
-from rollwright.batches import StepBatch, UpdateOutcome, UpdatePlan, plan_updates
+from rollwright.batches import ReferenceScores, StepBatch, UpdateOutcome, UpdatePlan, plan_updates
 from rollwright.engines.scripted import Reply, ScriptedEngine
 from rollwright.record import (
     Capabilities,
@@ -75,6 +75,9 @@ class CountingLearner:
 
     def score_before_credit(self, draft: StepBatch, objective: Objective) -> StepBatch:
         return draft
+
+    def score_reference(self, batch: StepBatch) -> ReferenceScores:
+        raise AssertionError("no stage of these tests measures the distance to a reference")
 
     def train(
         self, batch: StepBatch, objective: Objective, *, first_update: int

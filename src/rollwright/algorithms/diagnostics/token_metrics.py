@@ -26,7 +26,7 @@ from rollwright.algorithms.flags import (
     has_flag,
 )
 from rollwright.algorithms.ratios.token_ratios import LOG_RATIO_BOUND, clamped_exp
-from rollwright.algorithms.regularizers.kl import is_k3_clamped
+from rollwright.algorithms.regularizers.kl import is_k3_clamped, k3_of
 from rollwright.algorithms.staleness.lag import lag_of
 
 __all__ = ["effective_sample_size", "lag_diagnostics", "token_diagnostics"]
@@ -49,6 +49,7 @@ def token_diagnostics(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
         *(reduce_whole(values) for values in token_values(tokens)),
         *_counts(tokens),
         *_reasons(tokens),
+        *_distance(tokens),
         *_teacher_gap(tokens),
         *_mismatch(tokens),
         *_importance(tokens, "proximal", {}),
@@ -142,6 +143,16 @@ def _reasons(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
         *(share_of("policy/mask_frac", has_flag(flags, bit), {"reason": reason}) for reason, bit in _CUTS.items()),
         share_of("entropy/cov_share", has_flag(flags, SELECTED)),
     )
+
+
+def _distance(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
+    """Square root of the mean k3 to the reference, the axis of over-optimization."""
+    away = tokens.log_ratio("current", "reference")
+    if away is None:
+        return ()
+    k3 = k3_of(away[away.isfinite()])
+    value = float(k3.mean().clamp(min=0).sqrt()) if len(k3) else None
+    return (Diagnostic(name="policy/kl_ref_sqrt", value=value, unit="1", num_items=len(k3)),)
 
 
 def _teacher_gap(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from rollwright.algorithms import Objective
-    from rollwright.batches import StepBatch, UpdateOutcome, UpdatePlan
+    from rollwright.batches import ReferenceScores, StepBatch, UpdateOutcome, UpdatePlan
     from rollwright.learner.causal_learner import CausalLearner, LearnerSettings
 
 __all__ = ["StagedLearner", "stage_settings"]
@@ -31,11 +31,11 @@ class StagedLearner:
         self._learner: CausalLearner = make_learner(model, settings)
 
     def begin(self, settings: "LearnerSettings", *, reads: frozenset[str]) -> None:
-        """Begin a stage: a fresh optimizer, and a frozen reference where the objective needs one.
+        """Begin a stage: a fresh optimizer, and a frozen reference where something reads one.
 
         Args:
             settings: of the stage.
-            reads: of its objective.
+            reads: streams that its objective or its metrics read.
         """
         self._learner = self._make(self._learner.model, settings)
         if "reference" in reads:
@@ -50,6 +50,10 @@ class StagedLearner:
     ) -> "Sequence[tuple[UpdatePlan, UpdateOutcome]]":
         """Make the updates of one step."""
         return self._learner.train(batch, objective, first_update=first_update).updates
+
+    def score_reference(self, batch: "StepBatch") -> "ReferenceScores":
+        """Log-probabilities of a step's trained tokens under the frozen reference."""
+        return self._learner.score_reference(batch)
 
     def score_contexts(self, contexts: "Sequence[Ids]") -> "Sequence[NDArray[np.float32]]":
         """Log-probabilities over the vocabulary on fixed contexts, by the weights as they stand."""

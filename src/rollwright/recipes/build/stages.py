@@ -82,6 +82,8 @@ def _stage(stage: StageConfig, parts: StageParts) -> Stage:
         unit = "segment" if recipe.runtime.over_lag == "mask" else "trajectory"
         rules = BatchRules(max_lag=recipe.runtime.max_lag, stale_unit=unit)
     settings = stage_settings(stage, recipe)
+    reads = objective.reads
+    every = recipe.evidence.reference_every if kind == "rl" and "reference" not in reads else 0
     return Stage(
         name=stage.name,
         kind=kind,
@@ -90,8 +92,9 @@ def _stage(stage: StageConfig, parts: StageParts) -> Stage:
         eligible=eligible,
         rules=rules,
         collector=partial(_collector, stage, parts),
-        begin=partial(parts.learner.begin, settings, reads=objective.reads),
+        begin=partial(parts.learner.begin, settings, reads=reads | {"reference"} if every else reads),
         evaluate_every=recipe.evaluation.every if kind == "rl" else 0,
+        reference_every=every,
     )
 
 

@@ -177,3 +177,7 @@ class EvidenceConfig(StrictConfig):
 
     receipts: Literal["full", "runs", "sums"] = "full"
     """runs: without log-probabilities; sums: without runs too."""
+    reference_every: int = Field(default=10, ge=0, le=10_000_000)
+    """Steps of the RL stage between measurements of the policy's distance to its first weights of that stage, where the
+    objective reads no reference; costs a forward over the trained tokens of such a step and the memory of the frozen
+    weights, and changes nothing that is trained. 0: never."""

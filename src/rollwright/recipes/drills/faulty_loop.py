@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, assert_never
 
 from rollwright.algorithms import Objective
-from rollwright.batches import StepBatch, UpdateOutcome, UpdatePlan
+from rollwright.batches import ReferenceScores, StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.recipes.drills.kinds import LearnerFault
 from rollwright.recipes.drills.machine import limit_files
 from rollwright.recipes.drills.strikes import InjectedFaultError, Strikes
@@ -39,6 +39,10 @@ class FaultyLearner:
     def score_before_credit(self, draft: StepBatch, objective: Objective) -> StepBatch:
         """Pass on."""
         return self._learner.score_before_credit(draft, objective)
+
+    def score_reference(self, batch: StepBatch) -> ReferenceScores:
+        """Pass on."""
+        return self._learner.score_reference(batch)
 
     def train(
         self, batch: StepBatch, objective: Objective, *, first_update: int

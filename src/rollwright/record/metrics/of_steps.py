@@ -12,6 +12,7 @@ _GROUPS: Final = "rollwright.algorithms.diagnostics.group_metrics:group_diagnost
 _EPISODES: Final = "rollwright.runtime.episode_metrics:episode_metrics"
 _MIX: Final = "rollwright.runtime.mixing:SourceMix"
 _STEP: Final = "rollwright.runtime.metrics:step_metrics"
+_LEARN: Final = "rollwright.runtime.learning:reference_metrics"
 _PROBES: Final = "rollwright.runtime.probes:probe_metrics"
 
 OF_STEPS: Final[tuple[MetricEntry, ...]] = (
@@ -239,6 +240,16 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         labels=("part", "state"),
         known_as=("sys/idle",),
         note="the part that is busy longest is the bottleneck",
+    ),
+    MetricEntry(
+        "time/reference",
+        "scoring the step's tokens under the frozen reference that only metrics read; part of time/learn",
+        "s",
+        _LEARN,
+        direction="lower",
+    ),
+    MetricEntry(
+        "memory/reference", "weights of that reference, beside those that train", "bytes", _LEARN, direction="lower"
     ),
     MetricEntry("time/save", "waiting until the step before is written", "s", _STEP, direction="lower"),
     MetricEntry(

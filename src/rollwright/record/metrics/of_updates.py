@@ -101,7 +101,15 @@ OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
         _TOKENS,
         strata=STRATA,
         alarm="reward up while it explodes: over-optimization",
-        note="plot reward over its square root",
+        note="also in every evidence.reference_every-th step of an objective that reads no reference",
+    ),
+    MetricEntry(
+        "policy/kl_ref_sqrt",
+        "square root of policy/kl_ref",
+        "1",
+        _TOKENS,
+        alarm="reward up while it explodes: over-optimization",
+        note="the axis over which reward and held-out success are drawn",
     ),
     MetricEntry("distill/teacher_gap", "mean(q − c)", "nat/token", _TOKENS, direction="lower"),
     MetricEntry(
