@@ -249,6 +249,7 @@ def manifest(*, receipts: Retention = "full", run_id: str = "run-1", **changed) 
             run_id=run_id,
             created_at=START,
             code_commit="abc123",
+            code_sha256=digest,
             config_sha256=digest,
             framework_versions={"numpy": "2.0"},
         ),

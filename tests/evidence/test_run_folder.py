@@ -18,6 +18,7 @@ import pytest
 
 from rollwright.evidence import (
     GROUPS_PER_COMMIT,
+    SCHEMA_VERSION,
     DiskFullError,
     Event,
     EvidenceError,
@@ -172,7 +173,7 @@ def test_another_schema_is_refused_with_a_sentence(tmp_path, place):
     path = written_run(tmp_path / "run")
     file = path / "manifest.json" if place == "manifest" else path / "commits/000002-step.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"schema_version": 99}))
-    with pytest.raises(SchemaVersionError, match=r"schema 99, and this rollwright reads schema 1"):
+    with pytest.raises(SchemaVersionError, match=rf"schema 99, and this rollwright reads schema {SCHEMA_VERSION}"):
         RunFolder.open(path)
 
 

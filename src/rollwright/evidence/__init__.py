@@ -6,6 +6,7 @@ It refuses to know how anything in it was made. It works where torch is not inst
 from rollwright.evidence.check import CheckReport, Finding, check
 from rollwright.evidence.checkpoints import Checkpoint, CheckpointChoice, RefusedCheckpoint, verify_checkpoint
 from rollwright.evidence.commits import Commit, CommitKind
+from rollwright.evidence.differences import differences_text, manifest_differences
 from rollwright.evidence.drafting import CommitRows
 from rollwright.evidence.errors import (
     DiskFullError,
@@ -22,12 +23,15 @@ from rollwright.evidence.hashing import content_hash, table_hashes
 from rollwright.evidence.locking import writer_of
 from rollwright.evidence.manifest import (
     SCHEMA_VERSION,
+    UNKNOWN,
     AlgorithmSection,
     ConfigValue,
     DataSection,
     Difference,
+    Effect,
     EnvironmentSection,
     EvaluationSection,
+    JudgeSection,
     MachineSection,
     Manifest,
     ModelSection,
@@ -35,7 +39,7 @@ from rollwright.evidence.manifest import (
     Retention,
     RewardSection,
     RunSection,
-    manifest_differences,
+    SegmentSection,
 )
 from rollwright.evidence.reading import StoredRun, read_groups
 from rollwright.evidence.run_folder import GROUPS_PER_COMMIT, RunFolder
@@ -45,6 +49,7 @@ __all__ = [
     "GROUPS_PER_COMMIT",
     "QUERIES",
     "SCHEMA_VERSION",
+    "UNKNOWN",
     "AlgorithmSection",
     "CheckReport",
     "Checkpoint",
@@ -56,12 +61,14 @@ __all__ = [
     "DataSection",
     "Difference",
     "DiskFullError",
+    "Effect",
     "EnvironmentSection",
     "EvaluationSection",
     "Event",
     "EvidenceError",
     "Finding",
     "FolderExistsError",
+    "JudgeSection",
     "MachineSection",
     "Manifest",
     "ModelSection",
@@ -76,11 +83,13 @@ __all__ = [
     "RunLockedError",
     "RunSection",
     "SchemaVersionError",
+    "SegmentSection",
     "ShardError",
     "StoredRun",
     "check",
     "connect",
     "content_hash",
+    "differences_text",
     "manifest_differences",
     "query",
     "query_text",

@@ -2,7 +2,8 @@
 
     shards: temporary name, synced, renamed ─► folders synced ─► commit file: temporary name, synced, renamed ─► synced
 
-A kill before the last rename leaves leftovers that `clean` removes; after it, a whole commit.
+A kill before the last rename leaves leftovers that `clean` removes; after it, a whole commit. Each commit carries the
+digest of the one before it, so that an old one cannot be edited unseen.
 """
 
 import hashlib
@@ -27,6 +28,7 @@ __all__ = [
     "CommitDraft",
     "CommitKind",
     "abandon",
+    "broken_links",
     "clean",
     "commit_digest",
     "commit_path",
@@ -52,8 +54,11 @@ class Commit:
     """Of its rows; for what a later command adds, the step whose weights it looked at."""
     committed_at: datetime
     manifest_sha256: str
+    """Of the manifest of its segment."""
     last_seq: int
     """Of the ledger, this commit included; -1 before any."""
+    previous_sha256: str | None
+    """Of the file of the commit before it, which may have been abandoned since; None: it is the first."""
     shards: tuple[Shard, ...]
     schema_version: int = SCHEMA_VERSION
 
@@ -162,6 +167,7 @@ def write_commit(root: Path, draft: CommitDraft) -> Commit:
                 committed_at=draft.committed_at,
                 manifest_sha256=draft.manifest_sha256,
                 last_seq=draft.last_seq,
+                previous_sha256=_newest_digest(root),
                 shards=tuple(file.shard(root) for file in files),
             )
             write_file(commit_path(root, commit), _ADAPTER.dump_json(commit, indent=1) + b"\n")
@@ -170,6 +176,11 @@ def write_commit(root: Path, draft: CommitDraft) -> Commit:
         _unwrite(root, draft, files)
         raise
     return commit
+
+
+def broken_links(root: Path, commits: Sequence[Commit]) -> tuple[Commit, ...]:
+    """The commits whose file before them is not the one that they were written after: it was edited, or is missing."""
+    return tuple(c for c in commits if c.previous_sha256 not in _digests_of(root, c.number - 1))
 
 
 def abandon(root: Path, commits: tuple[Commit, ...]) -> None:
@@ -203,6 +214,18 @@ def clean(root: Path) -> None:
             name = _SHARD_NAME.fullmatch(path.name)
             if name is not None and int(name[1]) > last and path not in kept:
                 path.unlink()
+
+
+def _digests_of(root: Path, number: int) -> frozenset[str | None]:
+    """Of the files that have that number, in force or abandoned."""
+    folder = root / "commits"
+    paths = [*folder.glob(f"{number:06d}-*.json"), *(folder / "abandoned").glob(f"{number:06d}-*.json")]
+    return frozenset(map(file_sha256, paths)) or frozenset({None})
+
+
+def _newest_digest(root: Path) -> str | None:
+    named = [path for path in (root / "commits").glob("*.json") if _NAME.fullmatch(path.name)]
+    return file_sha256(max(named, key=lambda path: int(path.name.partition("-")[0]))) if named else None
 
 
 def _assert_complete(root: Path, numbers: Sequence[int]) -> None:

@@ -1,7 +1,7 @@
 """The manifest of a run: what was decided before its first step, frozen, with the origin of every value.
 
 None means that the thing does not exist in this run (no learned judge, no container); what exists and is not known is
-the text "unknown".
+the text "unknown". A run that goes on with other code, data, environment or verifiers has a manifest for each segment.
 """
 
 import hashlib
@@ -17,12 +17,15 @@ from rollwright.record import EligibleRow
 
 __all__ = [
     "SCHEMA_VERSION",
+    "UNKNOWN",
     "AlgorithmSection",
     "ConfigValue",
     "DataSection",
     "Difference",
+    "Effect",
     "EnvironmentSection",
     "EvaluationSection",
+    "JudgeSection",
     "MachineSection",
     "Manifest",
     "ModelSection",
@@ -30,15 +33,18 @@ __all__ = [
     "Retention",
     "RewardSection",
     "RunSection",
-    "manifest_differences",
+    "SegmentSection",
     "manifest_from_json",
     "manifest_sha256",
     "manifest_to_json",
     "schema_version_of",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of everything in a run folder; another one is refused with a sentence."""
+
+UNKNOWN = "unknown"
+"""Of what exists and is not known."""
 
 Retention = Literal["full", "runs", "sums"]
 """What receipts keep: all; no per-token floats of models; or only sums."""
@@ -65,7 +71,16 @@ class PromptSource:
     id: str
     revision: str
     license: str
+    """SPDX identifier, as its owner states it."""
     split_manifest_sha256: str
+    acquired_on: str | None = None
+    """The day on which its rows were taken; None where a program makes them."""
+    generator_model: str | None = None
+    """The model that wrote its rows; None where none did."""
+    dedup_revision: str | None = None
+    """Of what grouped its near duplicates; None where a program makes distinct rows."""
+    contamination_audit_revision: str | None = None
+    """Of what compared its rows with what is held out; None where that is fixed by construction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +90,16 @@ class RunSection:
     run_id: str
     created_at: datetime
     code_commit: str
+    """`-changed` behind it where the working tree differs."""
     config_sha256: str
     framework_versions: Mapping[str, str]
     """Package to version; equal on resume or the deterministic promise ends."""
+    code_sha256: str
+    """Of the sources of this package, whatever the commit says."""
+    code_diff_sha256: str | None = None
+    """Of what the working tree has that the commit has not; None: nothing, or no repository."""
     parent_checkpoint_sha256: str | None = None
+    """Of the weights that the run began with, where they are not its own."""
     source_run_id: str | None = None
     """The run whose trajectories are trained again."""
     container_digests: tuple[str, ...] = ()
@@ -125,6 +146,20 @@ class EnvironmentSection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSection:
+    """A grader that is a model."""
+
+    verifier: str
+    model_revision: str
+    prompt_sha256: str | None
+    """Of what it is told beside the answer; None for a reward model, which is told nothing."""
+    decoding: Mapping[str, float]
+    """Setting to its value: temperature, tokens; empty for a reward model, which decodes nothing."""
+    calibration_sha256: str | None
+    """Of the labeled cases that it had to agree with; None: it was held to none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RewardSection:
     """What pays."""
 
@@ -134,8 +169,8 @@ class RewardSection:
     verifier_revisions: Mapping[str, str]
     component_weights: Mapping[str, float]
     truncation_policy: str
-    grader_model_revision: str | None = None
-    grader_prompt_sha256: str | None = None
+    judges: tuple[JudgeSection, ...] = ()
+    """The learned ones among the verifiers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +216,37 @@ class MachineSection:
     accelerators: tuple[str, ...] = ()
 
 
+Effect = Literal["refused", "segment", "promise", "noted"]
+"""What a difference does to a run that goes on: it cannot; only in a new segment; without the deterministic promise; or
+nothing but being said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A field in which a stored manifest and the present one differ."""
+
+    path: str
+    stored: str
+    now: str
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSection:
+    """Why a run goes on under other conditions than it began with."""
+
+    number: int
+    """From 2; the first segment is what the run began as."""
+    reason: str
+    """As the person gave it."""
+    opened_at: datetime
+    after_step: int
+    """The step that was the last when it was opened; which commits are of it, they say themselves."""
+    previous_sha256: str
+    """Of the manifest before it."""
+    differences: tuple[Difference, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """All that was decided before the first step."""
@@ -205,21 +271,9 @@ class Manifest:
     """True where the run started under the conditions of the deterministic promise."""
     digests: Mapping[str, str] = field(default_factory=lambda: {})
     """Further pinned inputs: name to sha256."""
+    segment: SegmentSection | None = None
+    """None: the segment that the run began with."""
     schema_version: int = SCHEMA_VERSION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """A field in which a stored manifest and the present one differ."""
-
-    path: str
-    stored: str
-    now: str
-    is_condition: bool
-    """True for a condition of the deterministic promise: code, configuration, model bytes, packages, machine;
-    and where `is_refused`."""
-    is_refused: bool
-    """True where the run would hold two experiments: another environment, verifier, task list, recipe or protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,32 +283,6 @@ class _Version:
 
 _ADAPTER = TypeAdapter(Manifest)
 _VERSION = TypeAdapter(_Version)
-_OF_THE_OCCASION = ("run.run_id", "run.created_at", "machine.memory_bytes", "machine.num_cores")
-_OF_THE_EXPERIMENT = (
-    "environment.name",
-    "environment.revision",
-    "reward.rule",
-    "reward.verifier_revisions",
-    "data.prompt_sources",
-    "evaluation.protocol_sha256",
-    "run.config_sha256",
-    "model.tokenizer_revision",
-    "model.chat_template_sha256",
-)
-_CONDITIONS = (
-    "run.code_commit",
-    "run.config_sha256",
-    "run.framework_versions",
-    "configuration",
-    "model",
-    "machine.cpu_model",
-    "machine.torch_capability",
-    "machine.threads",
-    "machine.num_ranks",
-    "machine.accelerators",
-    "seeds",
-    "digests",
-)
 
 
 def manifest_to_json(manifest: Manifest) -> bytes:
@@ -282,51 +310,6 @@ def manifest_from_json(content: bytes, where: str) -> Manifest:
 def manifest_sha256(content: bytes) -> str:
     """Digest that every commit carries, so that an edited manifest is noticed."""
     return hashlib.sha256(content).hexdigest()
-
-
-def manifest_differences(stored: Manifest, now: Manifest) -> tuple[Difference, ...]:
-    """Fields in which a run resumed now would differ from the run as it started.
-
-    Args:
-        stored: the folder's.
-        now: made from the present code, configuration and machine.
-
-    Returns:
-        One difference a field, by path; identity and creation time are not compared.
-    """
-    before, after = _flat(stored), _flat(now)
-    return tuple(
-        Difference(
-            path=path,
-            stored=before.get(path, "absent"),
-            now=after.get(path, "absent"),
-            is_condition=path.startswith((*_CONDITIONS, *_OF_THE_EXPERIMENT)),
-            is_refused=path.startswith(_OF_THE_EXPERIMENT),
-        )
-        for path in sorted(before.keys() | after.keys())
-        if before.get(path) != after.get(path) and path not in _OF_THE_OCCASION
-    )
-
-
-def _flat(manifest: Manifest) -> dict[str, str]:
-    found: dict[str, str] = {}
-    dumped: object = _ADAPTER.dump_python(manifest, mode="json", exclude={"configuration"})
-    _flatten("", dumped, found)
-    for value in manifest.configuration:
-        found[f"configuration.{value.key}"] = value.value
-    return found
-
-
-def _flatten(path: str, value: object, found: dict[str, str]) -> None:
-    match value:
-        case dict():
-            for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType]  # JSON
-                _flatten(f"{path}.{key}".lstrip("."), inner, found)  # pyright: ignore[reportUnknownArgumentType] - JSON
-        case list():
-            for index, inner in enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - JSON
-                _flatten(f"{path}.{index}", inner, found)  # pyright: ignore[reportUnknownArgumentType] - JSON
-        case _:
-            found[path] = str(value)
 
 
 def schema_version_of(content: bytes) -> int | None:

@@ -1,6 +1,6 @@
 """A run folder: the only reader and writer of its files.
 
-    RUN/ manifest.json recipe.toml lock events.jsonl tokenizer/ blobs/ checkpoints/ commits/ and a folder a table
+    RUN/ manifest.json manifests/ recipe.toml lock events.jsonl tokenizer/ blobs/ checkpoints/ commits/, and one a table
 
 `create` and `open(path, "write")` hold the lock; a reader needs none and sees committed rows only.
 """
@@ -23,21 +23,24 @@ from rollwright.evidence.checkpoints import (
     prune_checkpoints,
     write_checkpoint,
 )
-from rollwright.evidence.commits import Commit, CommitDraft, abandon, clean, read_commits, write_commit
+from rollwright.evidence.commits import (
+    Commit,
+    CommitDraft,
+    abandon,
+    broken_links,
+    clean,
+    read_commits,
+    write_commit,
+)
 from rollwright.evidence.drafting import CommitRows, draft_tables
 from rollwright.evidence.durable import disk_errors, remove_partials, sync_folders, write_file
-from rollwright.evidence.errors import EvidenceError, FolderExistsError, NotARunError, SchemaVersionError, ShardError
+from rollwright.evidence.errors import EvidenceError, FolderExistsError, ShardError
 from rollwright.evidence.events import Event, append_event, read_events, seal_events
 from rollwright.evidence.locking import FolderLock, lock_folder
-from rollwright.evidence.manifest import (
-    SCHEMA_VERSION,
-    Manifest,
-    manifest_from_json,
-    manifest_sha256,
-    manifest_to_json,
-    schema_version_of,
-)
+from rollwright.evidence.manifest import Manifest, manifest_to_json
+from rollwright.evidence.segments import abandon_segments, read_manifests, write_segment
 from rollwright.evidence.shards import assert_whole, file_sha256, read_shard
+from rollwright.record import EligibleRow
 from rollwright.record.tables import STORED_TABLES, TASKS
 
 __all__ = ["GROUPS_PER_COMMIT", "Mode", "RunFolder"]
@@ -47,17 +50,17 @@ Mode = Literal["read", "write"]
 GROUPS_PER_COMMIT = 1_000_000
 """A later command counts its groups from this many times its commit's number, so `resume` finds the run's own free."""
 
-_FOLDERS = ("blobs", "checkpoints", "commits", "tokenizer", *(t.name for t in STORED_TABLES))
+_FOLDERS = ("blobs", "checkpoints", "commits", "manifests", "tokenizer", *(t.name for t in STORED_TABLES))
 
 
 class RunFolder:
     """One run on disk. Use it as a context manager, so that the lock is freed."""
 
-    def __init__(self, path: Path, manifest: Manifest, lock: FolderLock | None) -> None:
+    def __init__(self, path: Path, lock: FolderLock | None) -> None:
         """Use `create` or `open`."""
         self.path = path
-        self.manifest = manifest
         self._lock = lock
+        self._manifests = read_manifests(path)
         self._commits = read_commits(path)
         self._tasks: frozenset[str] | None = None
         self._sound = KnownSound()
@@ -85,7 +88,7 @@ class RunFolder:
             except BaseException:
                 lock.release()
                 raise
-        return cls(path, manifest, lock)
+        return cls(path, lock)
 
     @classmethod
     def open(cls, path: Path, mode: Mode = "read") -> Self:
@@ -94,21 +97,21 @@ class RunFolder:
         Raises:
             NotARunError: when there is none.
             SchemaVersionError: when it is of another schema.
-            EvidenceError: when a commit is missing or cannot be read, or the manifest was edited.
+            EvidenceError: when a commit is missing or cannot be read, or one or a manifest was edited.
             ShardError: when a committed file is missing or of another size; contents are compared on reading.
             RunLockedError: when another process writes it.
         """
-        content = _manifest_bytes(path)
-        manifest = manifest_from_json(content, str(path / "manifest.json"))
         if mode == "read":
-            return cls(path, manifest, None)
+            return cls(path, None)
+        read_manifests(path)  # what is no run gets no lock
         lock = lock_folder(path)
         try:
-            folder = cls(path, manifest, lock)
-            folder._assert_manifest_frozen(content)
+            folder = cls(path, lock)
+            folder._assert_unedited()
             folder._assert_shards_whole()
             clean(path)
             clean_checkpoints(path)
+            remove_partials([path / "manifests"])
             seal_events(path / "events.jsonl")
         except BaseException:
             lock.release()
@@ -128,6 +131,35 @@ class RunFolder:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    @property
+    def manifest(self) -> Manifest:
+        """Of the newest segment: what the next commit is made under."""
+        return self._manifests[-1].manifest
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        """One a segment, in order: the first is what the run began with."""
+        return tuple(one.manifest for one in self._manifests)
+
+    @property
+    def eligible(self) -> tuple[EligibleRow, ...]:
+        """What any segment trains, each once."""
+        return tuple(dict.fromkeys(row for manifest in self.manifests for row in manifest.eligible))
+
+    def manifest_of(self, commit: Commit) -> Manifest:
+        """The manifest that a commit was made under.
+
+        Raises:
+            EvidenceError: when none of the run's has the digest that the commit carries.
+        """
+        for one in self._manifests:
+            if one.sha256 == commit.manifest_sha256:
+                return one.manifest
+        raise EvidenceError(
+            f"{self.path} has no manifest with the digest that commit {commit.number} carries; "
+            f"{self._manifests[-1].path} or one before it was edited after the run began. Restore it from a copy."
+        )
 
     @property
     def commits(self) -> tuple[Commit, ...]:
@@ -156,7 +188,9 @@ class RunFolder:
 
     def refresh(self) -> None:
         """See what another process has committed since."""
+        # Commits first: each names a manifest that stood before it.
         self._commits = read_commits(self.path)
+        self._manifests = read_manifests(self.path)
 
     def commit(self, rows: CommitRows, *, at: datetime) -> Commit:
         """Make rows part of the run, whole or not at all.
@@ -177,7 +211,7 @@ class RunFolder:
             kind=rows.kind,
             step=rows.step,
             committed_at=at,
-            manifest_sha256=file_sha256(self.path / "manifest.json"),
+            manifest_sha256=self._manifests[-1].sha256,
             last_seq=self._last_seq + len(rows.ledger),
             tables=tables,
             blobs=blobs,
@@ -209,6 +243,44 @@ class RunFolder:
             self.refresh()
             self._tasks = None
         return gone
+
+    def open_segment(self, manifest: Manifest) -> None:
+        """Freeze another manifest: commits from now on are made under it, and those before keep theirs.
+
+        Args:
+            manifest: with its `segment`, which names the digest of the newest one.
+
+        Raises:
+            EvidenceError: when it does not follow the newest one.
+        """
+        self._assert_writing()
+        write_segment(self.path, self._manifests, manifest)
+        self._manifests = read_manifests(self.path)
+
+    @property
+    def newest_manifest_sha256(self) -> str:
+        """Of the file of the newest manifest."""
+        return self._manifests[-1].sha256
+
+    def abandon_segments_after(self, number: int) -> None:
+        """Undo segments of which no commit is left: they never happened.
+
+        Args:
+            number: of the segment that becomes the newest again.
+
+        Raises:
+            EvidenceError: when a commit in force was made under a later one.
+        """
+        self._assert_writing()
+        gone = self._manifests[number:]
+        names = {one.sha256 for one in gone}
+        held = next((c for c in self._commits if c.manifest_sha256 in names), None)
+        if held is not None:
+            raise EvidenceError(
+                f"commit {held.number} was made under a segment after {number}; a segment with commits stays."
+            )
+        abandon_segments(self.path, gone)
+        self._manifests = read_manifests(self.path)
 
     def checkpoints(self) -> tuple[Checkpoint | RefusedCheckpoint, ...]:
         """All, by name; those that do not count say why."""
@@ -273,30 +345,17 @@ class RunFolder:
             for shard in commit.shards:
                 assert_whole(self.path, shard)
 
-    def _assert_manifest_frozen(self, content: bytes) -> None:
-        sha256 = manifest_sha256(content)
-        if any(c.manifest_sha256 != sha256 for c in self._commits):
+    def _assert_unedited(self) -> None:
+        """Every commit was made under a manifest as it is now, and after the commit before it as it is now."""
+        for commit in self._commits:
+            self.manifest_of(commit)
+        broken = broken_links(self.path, self._commits)
+        if broken:
             raise EvidenceError(
-                f"{self.path / 'manifest.json'} was edited after the run began; a manifest is frozen. Restore it "
-                "from a copy, or start a new run with the changed settings."
+                f"{self.path / 'commits'}: commit {broken[0].number - 1} is not the one that commit {broken[0].number} "
+                "was written after; it was edited or replaced. Restore it from a copy of the run, or move the later "
+                "ones to commits/abandoned and resume from a checkpoint before them."
             )
-
-
-def _manifest_bytes(path: Path) -> bytes:
-    try:
-        content = (path / "manifest.json").read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise NotARunError(
-            f"{path} is not a run folder: it has no manifest.json. Give the folder that `rollwright train` printed; "
-            "a run that was killed before its manifest was frozen holds nothing and can be deleted."
-        ) from None
-    version = schema_version_of(content)
-    if version != SCHEMA_VERSION:
-        raise SchemaVersionError(
-            f"{path} is of schema {version}, and this rollwright reads schema {SCHEMA_VERSION}. Use the version that "
-            "wrote it (manifest.json names its code commit)."
-        )
-    return content
 
 
 def _assert_free(path: Path) -> None:

@@ -31,12 +31,6 @@ def _at(*where: str) -> Place:
 _NO_CONTAINER = (
     "episodes run without a container image; what decides them is `environment_revision` and `sandbox_profile`"
 )
-_NO_LEDGER = (
-    "belongs to the ledger of a data set, kept where tasks are curated; a run pins the source by revision and digest"
-)
-_NO_JUDGE = (
-    "a judge's model, prompt and decoding are part of its verifier revision; they have no field of their own yet"
-)
 
 SURVEY_FIELDS: dict[str, dict[str, Place | NotApplicable]] = {
     "trajectory.minimum": {
@@ -139,8 +133,8 @@ SURVEY_FIELDS: dict[str, dict[str, Place | NotApplicable]] = {
     },
     "manifest.reward": {
         "verifier_commit": _at("manifest.reward.verifier_commit"),
-        "grader_model_revision": _at("manifest.reward.grader_model_revision"),
-        "grader_prompt_sha256": _at("manifest.reward.grader_prompt_sha256"),
+        "grader_model_revision": _at("manifest.reward.judges.model_revision"),
+        "grader_prompt_sha256": _at("manifest.reward.judges.prompt_sha256"),
         "component_weights": _at("manifest.reward.component_weights"),
         "truncation_policy": _at("manifest.reward.truncation_policy"),
     },
@@ -169,13 +163,15 @@ SURVEY_FIELDS: dict[str, dict[str, Place | NotApplicable]] = {
     "data_ledger": {
         "original_source": _at("tasks.source", "manifest.data.prompt_sources.id"),
         "licence": _at("manifest.data.prompt_sources.license"),
-        "acquisition_date": NotApplicable(_NO_LEDGER),
+        "acquisition_date": _at("manifest.data.prompt_sources.acquired_on"),
         "hash": Place(("tasks.task_id", "tasks.payload"), "the id ends in the digest of the task's canonical JSON"),
         "normalisation_code_revision": _at("tasks.revision"),
-        "dedup_cluster": NotApplicable(_NO_LEDGER),
-        "contamination_checks": _at("manifest.data.contamination_audit_revision"),
+        "dedup_cluster": _at("manifest.data.prompt_sources.dedup_revision"),
+        "contamination_checks": _at(
+            "manifest.data.contamination_audit_revision", "manifest.data.prompt_sources.contamination_audit_revision"
+        ),
         "verifier_version": _at("verdicts.verifier_revision"),
-        "generator_model": NotApplicable(_NO_LEDGER),
+        "generator_model": _at("manifest.data.prompt_sources.generator_model"),
         "selection_decision": Place(("ledger.state", "ledger.rule"), "of each dispatched slot, with its rule"),
     },
     "environment_identity": {
@@ -187,10 +183,10 @@ SURVEY_FIELDS: dict[str, dict[str, Place | NotApplicable]] = {
         "resource_limits": _at("trajectories.sandbox_profile", "manifest.environment.timeout_policy"),
     },
     "learned_judge": {
-        "model_revision": _at("manifest.reward.grader_model_revision"),
-        "system_prompt": _at("manifest.reward.grader_prompt_sha256"),
-        "decoding_parameters": NotApplicable(_NO_JUDGE),
-        "calibration_set": NotApplicable(_NO_JUDGE),
+        "model_revision": _at("manifest.reward.judges.model_revision"),
+        "system_prompt": _at("manifest.reward.judges.prompt_sha256"),
+        "decoding_parameters": _at("manifest.reward.judges.decoding"),
+        "calibration_set": _at("manifest.reward.judges.calibration_sha256"),
         "raw_rationale_where_permitted": _at("verdicts.evidence"),
     },
 }

@@ -6,7 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rollwright.evidence import Difference, Event, Manifest, RunFolder, StoredRun, manifest_differences
+from rollwright.evidence import (
+    Difference,
+    Event,
+    Manifest,
+    RunFolder,
+    StoredRun,
+    differences_text,
+    manifest_differences,
+)
 from rollwright.recipes.build.manifest import ManifestFacts, build_manifest
 from rollwright.recipes.build.session import Foundation
 from rollwright.recipes.errors import RecipeError
@@ -82,16 +90,16 @@ def manifest_of(resolved: Resolved, foundation: Foundation, tokenizer: Path, ide
 
 
 def compare_conditions(folder: RunFolder, now: Manifest, observer: Observer) -> None:
-    """Refuse what would make one run hold two experiments; say what else it no longer shares with its beginning.
+    """Refuse what would make one segment hold two experiments; say what else it no longer shares with its beginning.
 
     Raises:
-        RecipeError: when environment, verifiers, tasks, recipe, tokenizer or protocol are others now.
+        RecipeError: when code, environment, verifiers, tasks, recipe, tokenizer or protocol are others now.
     """
     differences = manifest_differences(folder.manifest, now)
     refuse_other_experiment(folder, differences)
-    broken = [d for d in differences if d.is_condition]
+    broken = [d for d in differences if d.effect == "promise"]
     if broken:
-        text = "; ".join(f"{d.path} was {d.stored} and is {d.now}" for d in broken[:5])
+        text = differences_text(broken, most=5)
         observer.warned(f"the run goes on under other conditions, so the deterministic promise ends: {text}")
         folder.record_event(event_now("promise_ended", text))
 
@@ -102,12 +110,11 @@ def refuse_other_experiment(folder: RunFolder, differences: Sequence[Difference]
     Raises:
         RecipeError: naming what differs.
     """
-    other = [d for d in differences if d.is_refused]
+    other = [d for d in differences if d.effect in ("refused", "segment")]
     if other:
-        text = "; ".join(f"{d.path} was {d.stored} and is {d.now}" for d in other[:3])
         raise RecipeError(
-            f"{folder.path} is another experiment than what is here now: {text}. Put back what it began with, or start "
-            "a new run."
+            f"{folder.path} is another experiment than what is here now: {differences_text(other, most=3)}. Put back "
+            "what it began with, or start a new run."
         )
 
 

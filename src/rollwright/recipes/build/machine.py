@@ -1,5 +1,6 @@
 """What a run stands on: the code's commit, package versions, the machine."""
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -10,7 +11,16 @@ from pathlib import Path
 from rollwright.evidence.manifest import MachineSection
 from rollwright.recipes.config.learning import RuntimeConfig
 
-__all__ = ["code_commit", "commit_of", "framework_versions", "machine_section", "role_threads"]
+__all__ = [
+    "code_commit",
+    "commit_of",
+    "diff_sha256",
+    "framework_versions",
+    "machine_section",
+    "package_folder",
+    "role_threads",
+    "sources_sha256",
+]
 
 _PACKAGES = (
     "rollwright",
@@ -25,25 +35,61 @@ _PACKAGES = (
     "reasoning-gym",
     "math-verify",
 )
+_SOURCES = frozenset({".py", ".sql", ".toml", ".jinja"})
 
 
 def code_commit() -> str:
     """The commit of the working tree that this package runs from, `-changed` where it differs; else its version."""
-    return commit_of(Path(__file__).resolve().parents[2])
+    return commit_of(package_folder())
+
+
+def package_folder() -> Path:
+    """Where the sources of this package are."""
+    return Path(__file__).resolve().parents[2]
+
+
+def sources_sha256(folder: Path) -> str:
+    """One digest of all Python sources, queries and presets below a folder, by their path there."""
+    whole = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.suffix in _SOURCES and p.is_file()):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        whole.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
+    return whole.hexdigest()
 
 
 def commit_of(package: Path) -> str:
-    """The commit that a package's folder stands at, `-changed` where any of its tracked files differs.
+    """The commit that a package's folder stands at, `-changed` where any file in it that git does not ignore differs.
 
     Args:
         package: a folder; outside of a repository the installed version is given.
     """
     try:
         commit = _git(package, "rev-parse", "HEAD")
-        changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", ".")
+        changed = _git(package, "status", "--porcelain", "--", ".")
     except (OSError, subprocess.SubprocessError):
         return f"rollwright {metadata.version('rollwright')}"
     return f"{commit}-changed" if changed else commit
+
+
+def diff_sha256(package: Path) -> str | None:
+    """Of what a package's folder has that its commit has not: changes, and files that nobody added.
+
+    Args:
+        package: a folder.
+
+    Returns:
+        None where nothing differs, and outside of a repository.
+    """
+    try:
+        changes = _git(package, "diff", "--binary", "--no-ext-diff", "HEAD", "--", ".")
+        new = _git(package, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    whole = hashlib.sha256(changes.encode())
+    for name in sorted(filter(None, new.split("\0"))):
+        content = hashlib.sha256((package / name).read_bytes()).hexdigest()
+        whole.update(f"\n{name} {content}".encode())
+    return whole.hexdigest() if changes or new else None
 
 
 def framework_versions() -> Mapping[str, str]:
@@ -93,5 +139,5 @@ def _cpu_model() -> str:
 
 
 def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True, timeout=10)
-    return done.stdout.strip()
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, check=True, timeout=10)
+    return done.stdout.decode(errors="surrogateescape").strip()

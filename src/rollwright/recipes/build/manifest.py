@@ -19,7 +19,15 @@ from rollwright.evidence.manifest import (
     RewardSection,
     RunSection,
 )
-from rollwright.recipes.build.machine import code_commit, framework_versions, machine_section, role_threads
+from rollwright.recipes.build.machine import (
+    code_commit,
+    diff_sha256,
+    framework_versions,
+    machine_section,
+    package_folder,
+    role_threads,
+    sources_sha256,
+)
 from rollwright.recipes.build.objective import build_objective
 from rollwright.recipes.config.learning import StageConfig
 from rollwright.recipes.config.objective import ObjectiveConfig
@@ -81,6 +89,8 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
             code_commit=commit,
             config_sha256=config_sha256(recipe),
             framework_versions=framework_versions(),
+            code_sha256=sources_sha256(package_folder()),
+            code_diff_sha256=diff_sha256(package_folder()),
             source_run_id=facts.source_run_id,
         ),
         model=_model(recipe, facts, template_sha256),
