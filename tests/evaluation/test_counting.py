@@ -2,7 +2,7 @@
 
 import asyncio
 
-from rollwright.evaluation import counted, evaluate
+from rollwright.evaluation import Harness, counted, evaluate
 from rollwright.record import TerminalReason
 from rollwright.runtime.parts import GroupCounter
 from tests.evaluation.held_out import noon, protocol
@@ -20,11 +20,13 @@ def test_each_sample_is_told_once_whatever_accidents_it_had():
     asyncio.run(
         evaluate(
             of,
+            Harness(
+                take_group=GroupCounter(0).take,
+                run_episode=counted(field.run_episode, of, lambda done, total: told.append((done, total))),
+                score=field.score,
+                now=noon,
+            ),
             step=0,
-            take_group=GroupCounter(0).take,
-            run_episode=counted(field.run_episode, of, lambda done, total: told.append((done, total))),
-            score=field.score,
-            now=noon,
         )
     )
     assert len(field.attempts) == 12

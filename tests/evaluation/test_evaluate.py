@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from rollwright.evaluation import evaluate
+from rollwright.evaluation import Harness, evaluate
 from rollwright.record import ScoredTrajectory, TerminalReason, evaluation_episode_seed
 from rollwright.runtime.parts import GroupCounter
 from tests.cases import case
@@ -53,11 +53,10 @@ class Field:
         return asyncio.run(
             evaluate(
                 of,
+                Harness(
+                    take_group=GroupCounter(first_group).take, run_episode=self.run_episode, score=self.score, now=noon
+                ),
                 step=step,
-                take_group=GroupCounter(first_group).take,
-                run_episode=self.run_episode,
-                score=self.score,
-                now=noon,
             )
         )
 
@@ -135,11 +134,8 @@ def test_a_score_that_does_not_come_is_an_error_and_never_an_unscored_episode():
         asyncio.run(
             evaluate(
                 protocol(1),
+                Harness(take_group=GroupCounter().take, run_episode=field.run_episode, score=score_nothing, now=noon),
                 step=0,
-                take_group=GroupCounter().take,
-                run_episode=field.run_episode,
-                score=score_nothing,
-                now=noon,
             )
         )
     assert isinstance(caught.value.exceptions[0], KeyError)

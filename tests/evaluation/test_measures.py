@@ -107,14 +107,17 @@ def test_unscored_attempts_are_counted_and_left_out_of_every_mean():
     assert row_of(rows, "reward").value == 0.5
     assert row_of(rows, "tool_use").value == 0.5
     assert row_of(rows, "tool_call_validity").value == 1.0
-    assert {(r.num_tasks, r.num_trajectories, r.num_unscored) for r in rows} == {(3, 3, 1)}
+    assert {(r.num_trajectories, r.num_unscored) for r in rows} == {(3, 1)}
+    assert row_of(rows, "success").num_tasks == 2 and row_of(rows, "missing_tasks", k="1").value == 1.0
 
 
 def test_where_nothing_was_scored_every_mean_is_undefined_and_never_0():
     members = [scored(t, "infrastructure_failure", reason=TerminalReason.INFRASTRUCTURE_FAILURE) for t in (0, 1)]
     rows = rows_of(members)
-    measured = [r for r in rows if r.metric != "terminal_reason"]
+    counts = {"terminal_reason", "missing_tasks", "retried_attempts"}
+    measured = [r for r in rows if r.metric not in counts]
     assert {r.value for r in measured} == {None} and {r.low for r in measured} == {None}
+    assert row_of(rows, "missing_tasks", k="1").value == 2.0
     assert row_of(rows, "terminal_reason", reason="infrastructure_failure").value == 1.0
     assert {r.num_unscored for r in rows} == {2}
 
@@ -145,7 +148,7 @@ def test_each_slice_is_measured_by_itself_and_all_together():
     assert row_of(rows, "success").value == pytest.approx(2 / 3)
     easy, hard = row_of(rows, "success", slice="easy"), row_of(rows, "success", slice="hard")
     assert (easy.value, easy.num_tasks, easy.num_unscored) == (1.0, 2, 0)
-    assert (hard.value, hard.num_tasks, hard.num_unscored) == (0.0, 2, 1)
+    assert (hard.value, hard.num_tasks, hard.num_unscored) == (0.0, 1, 1)
     assert row_of(rows, "pass_at_k", slice="hard", k="1").value == 0.0
 
 

@@ -1,5 +1,6 @@
 """The estimators beside those of SciPy and statsmodels, wherever these have the same one."""
-# pyright: reportAttributeAccessIssue=false - results of SciPy and statsmodels have more than their types say
+# Results of SciPy and statsmodels have more than their types say:
+# pyright: reportAttributeAccessIssue=false
 
 import math
 

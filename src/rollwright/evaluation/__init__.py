@@ -1,8 +1,9 @@
 """Frozen held-out protocols and what they measure."""
 
 from rollwright.evaluation.counting import counted
-from rollwright.evaluation.evaluate import Evaluation, EvaluationAttempt, evaluate
-from rollwright.evaluation.protocol import EvaluationProtocol
+from rollwright.evaluation.evaluate import Evaluation, EvaluationAttempt, Harness, evaluate
+from rollwright.evaluation.outcomes import Baseline
+from rollwright.evaluation.protocol import EvaluationProtocol, ProtocolDifference, protocol_differences
 from rollwright.evaluation.published_protocols import (
     PUBLISHED_PROTOCOLS,
     ProtocolScore,
@@ -12,12 +13,16 @@ from rollwright.evaluation.published_protocols import (
 
 __all__ = [
     "PUBLISHED_PROTOCOLS",
+    "Baseline",
     "Evaluation",
     "EvaluationAttempt",
     "EvaluationProtocol",
+    "Harness",
+    "ProtocolDifference",
     "ProtocolScore",
     "PublishedProtocol",
     "counted",
     "evaluate",
+    "protocol_differences",
     "score_protocol",
 ]

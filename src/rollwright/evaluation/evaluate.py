@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from rollwright.evaluation.measures import measure
+from rollwright.evaluation.measures import Beside, measure
+from rollwright.evaluation.outcomes import Baseline
 from rollwright.evaluation.protocol import EvaluationProtocol
 from rollwright.record import EvaluationRow, Lineage, ScoredTrajectory, Task, Trajectory, unscored
 
-__all__ = ["Evaluation", "EvaluationAttempt", "evaluate"]
+__all__ = ["Evaluation", "EvaluationAttempt", "Harness", "evaluate"]
 
 _MAX_ATTEMPTS = 3
 
@@ -45,38 +46,45 @@ class Evaluation:
     trajectories: tuple[ScoredTrajectory, ...]
 
 
-async def evaluate(
-    protocol: EvaluationProtocol,
-    *,
-    step: int,
-    take_group: Callable[[], int],
-    run_episode: Callable[[EvaluationAttempt], Awaitable[Trajectory]],
-    score: Callable[[Sequence[Trajectory]], Awaitable[Sequence[ScoredTrajectory]]],
-    now: Callable[[], datetime],
-) -> Evaluation:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harness:
+    """How the episodes of an evaluation are run, judged and read."""
+
+    take_group: Callable[[], int]
+    """Gives a fresh group id for each task, in the protocol's order."""
+    run_episode: Callable[[EvaluationAttempt], Awaitable[Trajectory]]
+    """Runs one attempt; bounded by the wiring, never by this room."""
+    score: Callable[[Sequence[Trajectory]], Awaitable[Sequence[ScoredTrajectory]]]
+    """Scores the finished episodes of a task, by the gold verifier too where the protocol names one."""
+    now: Callable[[], datetime]
+    """Stamps the rows."""
+    read_answer: Callable[[Trajectory], str | None] | None = None
+    """The canonical answer of an episode, for votes; None: episodes have no answers."""
+    baseline: Baseline | None = None
+    """An earlier checkpoint under the same protocol; None: there is none, or this is it."""
+
+
+async def evaluate(protocol: EvaluationProtocol, harness: Harness, *, step: int) -> Evaluation:
     """Attempt every task of the protocol and measure.
 
     Args:
         protocol: what is held fixed.
+        harness: how episodes come to be.
         step: the step whose weights serve; also their policy version.
-        take_group: gives a fresh group id for each task, in the protocol's order.
-        run_episode: runs one attempt; bounded by the wiring, never by this function.
-        score: scores the finished episodes of a task.
-        now: stamps the rows.
     """
-    groups = [take_group() for _ in protocol.tasks]
+    groups = [harness.take_group() for _ in protocol.tasks]
 
     async def settle(group_id: int, task: Task) -> list[ScoredTrajectory]:
         async with asyncio.TaskGroup() as samples:
             running = [
                 samples.create_task(
-                    _tries(EvaluationAttempt(group_id=group_id, sample=n, attempt=0, task=task), run_episode),
+                    _tries(EvaluationAttempt(group_id=group_id, sample=n, attempt=0, task=task), harness.run_episode),
                     name=f"evaluation {group_id} sample {n}",
                 )
                 for n in range(protocol.samples)
             ]
         tries = [t for task_ in running for t in task_.result()]
-        scored = {s.trajectory_id: s for s in await score([t for t in tries if t.terminal_reason.is_trainable])}
+        scored = {s.trajectory_id: s for s in await harness.score([t for t in tries if t.terminal_reason.is_trainable])}
         return [
             scored[t.trajectory_id] if t.terminal_reason.is_trainable else unscored(t, str(t.terminal_reason))
             for t in tries
@@ -88,7 +96,10 @@ async def evaluate(
             for group_id, task in zip(groups, protocol.tasks, strict=True)
         ]
     members = tuple(m for task_ in running for m in task_.result())
-    return _evaluation(protocol, members, measure(protocol, members, step=step, now=now()))
+    read = harness.read_answer
+    answers = {} if read is None else {m.trajectory_id: read(m.trajectory) for m in members}
+    beside = Beside(answers=answers, baseline=harness.baseline)
+    return _evaluation(protocol, members, measure(protocol, members, beside, step=step, now=harness.now()))
 
 
 async def _tries(

@@ -2,51 +2,60 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
 
+from rollwright.evaluation.gold import gold_measures
+from rollwright.evaluation.measured import Measured, mean_by_task, plain
+from rollwright.evaluation.outcomes import Baseline, Outcomes, outcomes_of
 from rollwright.evaluation.protocol import EvaluationProtocol
+from rollwright.evaluation.repeated import coverage, repeated_attempts, sharpened, votes
 from rollwright.record import EvaluationRow, ScoredTrajectory
-from rollwright.statistics import clustered_interval, pass_at_k, task_means, wilson_interval
 from rollwright.tasks import slice_of
 
-__all__ = ["measure"]
-
-_SHARES = frozenset({"success", "pass_at_k", "tool_use", "tool_call_validity"})
+__all__ = ["Beside", "measure"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Measured:
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    method: str
-    labels: Mapping[str, str]
+class Beside:
+    """What measures need beside the scored episodes."""
+
+    answers: Mapping[str, str | None] = field(default_factory=lambda: {})
+    """Trajectory to its canonical answer; None where it gave none, nothing where episodes have no answers."""
+    baseline: Baseline | None = None
 
 
 def measure(
-    protocol: EvaluationProtocol, members: Sequence[ScoredTrajectory], *, step: int, now: datetime
+    protocol: EvaluationProtocol,
+    members: Sequence[ScoredTrajectory],
+    beside: Beside | None = None,
+    *,
+    step: int,
+    now: datetime,
 ) -> tuple[EvaluationRow, ...]:
-    """The rows of one evaluation: success, pass@k, reward, tool calls, lengths, terminal reasons, also by slice.
+    """The rows of one evaluation, also by slice.
+
+    Success, reward, gold beside proxy, repeated attempts, votes, coverage, tool calls, lengths, terminal reasons; of
+    the whole also the value of more attempts and the tax on it.
 
     Args:
         protocol: what was held fixed.
         members: every attempt of every sample, retries included; the unscored ones are counted and left out.
+        beside: answers and an earlier checkpoint, where there are any.
         step: the step whose weights served.
         now: stamps the rows.
     """
+    known = beside or Beside()
     rows: list[EvaluationRow] = []
     slices = {m.trajectory.task.task_id: slice_of(m.trajectory.task) for m in members}
     parts: list[tuple[Mapping[str, str], Sequence[ScoredTrajectory]]] = [({}, members)]
     for name in sorted(set(slices.values())) if len(set(slices.values())) > 1 else ():
         parts.append(({"slice": name}, [m for m in members if slices[m.trajectory.task.task_id] == name]))
     for labels, part in parts:
-        tasks = {m.trajectory.task.task_id for m in part}
         unscored = sum(isinstance(m.outcome, str) for m in part)
-        for measured in _measures(protocol, part, labels):
+        for measured in _measures(protocol, part, known, labels):
             rows.append(
                 EvaluationRow(
                     evaluation=f"{protocol.name}@{step}",
@@ -62,7 +71,7 @@ def measure(
                     level=protocol.level,
                     interval_method=measured.method,
                     labels=measured.labels,
-                    num_tasks=len(tasks),
+                    num_tasks=measured.num_tasks,
                     num_trajectories=len(part),
                     num_unscored=unscored,
                     recorded_at=now,
@@ -72,80 +81,45 @@ def measure(
 
 
 def _measures(
-    protocol: EvaluationProtocol, members: Sequence[ScoredTrajectory], labels: Mapping[str, str]
-) -> Iterator[_Measured]:
-    scored = [m for m in members if not isinstance(m.outcome, str)]
-    tasks = [m.trajectory.task.task_id for m in scored]
-    success = [float(m.outcome) >= protocol.success_threshold for m in scored]
-    yield _mean_by_task("success", [float(s) for s in success], tasks, protocol.level, labels)
-    yield _mean_by_task("reward", [float(m.outcome) for m in scored], tasks, protocol.level, labels)
-    yield from _pass_at_k(protocol, success, tasks, labels)
-    yield from _tools(scored, tasks, protocol.level, labels)
-    lengths = [m.trajectory.num_action_tokens for m in scored]
+    protocol: EvaluationProtocol, members: Sequence[ScoredTrajectory], beside: Beside, labels: Mapping[str, str]
+) -> Iterator[Measured]:
+    outcomes = outcomes_of(protocol, members)
+    level = protocol.level
+    hits = [float(hit) for hit in outcomes.successes]
+    rewards = [float(m.outcome) for m in outcomes.scored]
+    yield mean_by_task("success", hits, outcomes.tasks, level=level, labels=labels, is_share=True)
+    yield mean_by_task("reward", rewards, outcomes.tasks, level=level, labels=labels, is_share=False)
+    yield from gold_measures(protocol, outcomes, labels)
+    yield from repeated_attempts(protocol, outcomes, labels)
+    yield from votes(protocol, outcomes, beside.answers, labels)
+    yield from coverage(protocol, outcomes, labels)
+    if not labels:
+        yield from sharpened(protocol, outcomes, beside.baseline)
+    yield from _tools(outcomes, level, labels)
+    yield from _endings(members, outcomes, labels)
+
+
+def _tools(outcomes: Outcomes, level: float, labels: Mapping[str, str]) -> Iterator[Measured]:
+    numbers = [float(len(m.trajectory.tool_calls)) for m in outcomes.scored]
+    yield mean_by_task("tool_calls", numbers, outcomes.tasks, level=level, labels=labels, is_share=False)
+    uses = [float(n > 0) for n in numbers]
+    yield mean_by_task("tool_use", uses, outcomes.tasks, level=level, labels=labels, is_share=True)
+    calls = [
+        (task, float(call.status != "invalid_call"))
+        for member, task in zip(outcomes.scored, outcomes.tasks, strict=True)
+        for call in member.trajectory.tool_calls
+    ]
+    valid, tasks = [value for _, value in calls], [task for task, _ in calls]
+    yield mean_by_task("tool_call_validity", valid, tasks, level=level, labels=labels, is_share=True)
+
+
+def _endings(members: Sequence[ScoredTrajectory], outcomes: Outcomes, labels: Mapping[str, str]) -> Iterator[Measured]:
+    num = len(outcomes.expected)
+    lengths = [m.trajectory.num_action_tokens for m in outcomes.scored]
     for share in (0.1, 0.5, 0.9):
         value = float(np.quantile(lengths, share)) if lengths else None
-        yield _plain("response_tokens", value, {**labels, "quantile": str(share)})
+        yield plain("response_tokens", value, {**labels, "quantile": str(share)}, num)
     reasons = Counter(str(m.trajectory.terminal_reason) for m in members)
     for reason, count in sorted(reasons.items()):
-        yield _plain("terminal_reason", count / len(members), {**labels, "reason": reason})
-
-
-def _mean_by_task(
-    metric: str, values: Sequence[float], tasks: Sequence[str], level: float, labels: Mapping[str, str]
-) -> _Measured:
-    """The mean over tasks of each task's mean, with an interval clustered by task.
-
-    A share stays within 0 and 1. Where all of it is 0 or 1 the clustered interval has no width, which is no evidence
-    of certainty: Wilson's interval over the tasks stands instead.
-    """
-    is_share = metric in _SHARES
-    if not values:
-        return _Measured(metric=metric, value=None, low=None, high=None, method="undefined", labels=labels)
-    by_task: dict[str, list[float]] = {}
-    for task, score in zip(tasks, values, strict=True):
-        by_task.setdefault(task, []).append(score)
-    means = task_means(list(by_task.values()))
-    value = float(means.mean())
-    if is_share and value in (0.0, 1.0):
-        bounds = wilson_interval(round(value * len(means)), len(means), level=level)
-    else:
-        bounds = clustered_interval(means, level=level)
-    if bounds is None:
-        return _Measured(metric=metric, value=value, low=None, high=None, method="undefined", labels=labels)
-    low, high = (max(0.0, bounds.low), min(1.0, bounds.high)) if is_share else (bounds.low, bounds.high)
-    return _Measured(metric=metric, value=value, low=low, high=high, method=bounds.method, labels=labels)
-
-
-def _pass_at_k(
-    protocol: EvaluationProtocol, success: Sequence[bool], tasks: Sequence[str], labels: Mapping[str, str]
-) -> Iterator[_Measured]:
-    counts: dict[str, list[int]] = {}
-    for task, hit in zip(tasks, success, strict=True):
-        count = counts.setdefault(task, [0, 0])
-        count[0] += 1
-        count[1] += hit
-    k = 1
-    while k <= protocol.samples:
-        able = {t: (n, c) for t, (n, c) in counts.items() if n >= k}
-        values = [v for n, c in able.values() if (v := pass_at_k(n, c, k)) is not None]
-        yield _mean_by_task("pass_at_k", values, list(able), protocol.level, {**labels, "k": str(k)})
-        k *= 2
-
-
-def _tools(
-    scored: Sequence[ScoredTrajectory], tasks: Sequence[str], level: float, labels: Mapping[str, str]
-) -> Iterator[_Measured]:
-    numbers = [float(len(m.trajectory.tool_calls)) for m in scored]
-    yield _mean_by_task("tool_calls", numbers, tasks, level, labels)
-    uses = [float(n > 0) for n in numbers]
-    yield _mean_by_task("tool_use", uses, tasks, level, labels)
-    calls = [
-        (t, float(c.status != "invalid_call"))
-        for m, t in zip(scored, tasks, strict=True)
-        for c in m.trajectory.tool_calls
-    ]
-    yield _mean_by_task("tool_call_validity", [v for _, v in calls], [t for t, _ in calls], level, labels)
-
-
-def _plain(metric: str, value: float | None, labels: Mapping[str, str]) -> _Measured:
-    return _Measured(metric=metric, value=value, low=None, high=None, method="none", labels=labels)
+        yield plain("terminal_reason", count / len(members), {**labels, "reason": reason}, num)
+    yield plain("retried_attempts", float(sum(m.trajectory.attempt > 0 for m in members)), labels, num)

@@ -20,6 +20,7 @@ __all__ = [
     "SharpeningTax",
     "TaxIntervals",
     "sharpening",
+    "sharpening_interval",
     "sharpening_tax",
     "sharpening_tax_intervals",
     "task_curves",
@@ -57,7 +58,7 @@ class SharpeningTax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxIntervals:
-    """Paired task bootstrap of both forms of the tax."""
+    """Task bootstrap of both forms, of one policy or, paired, of the tax between two."""
 
     area: Interval | None
     """None below two tasks."""
@@ -115,6 +116,34 @@ def sharpening(curves: NDArray[np.float64]) -> Sharpening:
         normalized=None if np.isnan(normalized[0]) else float(normalized[0]),
         num_tasks=int(is_known.sum()),
         num_missing=int((~is_known).sum()),
+    )
+
+
+def sharpening_interval(
+    curves: NDArray[np.float64], *, seed: int, resamples: int = 1000, level: float = 0.95
+) -> TaxIntervals:
+    """Percentile bootstrap over tasks of A and S of one policy.
+
+    Args:
+        curves: (tasks, K) from `task_curves`; rows of NaN are missing.
+        seed: of the resampling.
+        resamples: at least 1,000.
+        level: confidence.
+
+    Returns:
+        An interval for either form; None below two tasks.
+    """
+    check_resamples(resamples)
+    known = curves[~np.isnan(curves).any(axis=1)]
+    if len(known) < 2:
+        return TaxIntervals(area=None, normalized=None, num_undefined=0)
+    drawn = np.random.default_rng(seed).multinomial(len(known), np.full(len(known), 1.0 / len(known)), size=resamples)
+    area, normalized = _area(drawn @ known / len(known))
+    defined = normalized[~np.isnan(normalized)]
+    return TaxIntervals(
+        area=percentile_interval(area, level=level, method="task_bootstrap"),
+        normalized=percentile_interval(defined, level=level, method="task_bootstrap") if len(defined) else None,
+        num_undefined=resamples - len(defined),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rollwright.evaluation import Evaluation, EvaluationProtocol, counted, evaluate
+from rollwright.evaluation import Evaluation, EvaluationProtocol, Harness, counted, evaluate
 from rollwright.evidence import RunFolder
 from rollwright.recipes.build.engine import build_engine
 from rollwright.recipes.build.episodes import Episodes
@@ -167,14 +167,13 @@ async def run_evaluation(
     def tell(done: int, total: int) -> None:
         observer.evaluating(EvaluationProgress(step=step, num_done=done, num_episodes=total))
 
-    return await evaluate(
-        protocol,
-        step=step,
+    harness = Harness(
         take_group=counter.take,
         run_episode=counted(lambda attempt: episodes.evaluate(protocol, attempt), protocol, tell),
         score=episodes.score,
         now=episodes.clock.now,
     )
+    return await evaluate(protocol, harness, step=step)
 
 
 def _shelf(recipe: RecipeConfig) -> WeightShelf:
