@@ -25,7 +25,8 @@ from rollwright.batches import (
     with_score,
 )
 from rollwright.batches.strata import strata_of
-from rollwright.evaluation.measures import measure
+from rollwright.evaluation import Baseline
+from rollwright.evaluation.measures import Beside, measure
 from rollwright.record.metrics import METRICS, STRATA, metric_named
 from rollwright.runtime.collected_metrics import duplicates_refused, outcomes_before_filter
 from rollwright.runtime.learning import reference_metrics
@@ -34,7 +35,7 @@ from rollwright.runtime.mixing import SourceMix
 from rollwright.runtime.probes import ProbeReport, probe_metrics
 from rollwright.runtime.timebook import PartTimes
 from tests.batches.episodes import NOW, POLICY, chat, episode, group, outcome_of
-from tests.evaluation.held_out import protocol, scored
+from tests.evaluation.held_out import judged, protocol, scored
 from tests.runtime.test_metrics import member
 
 SOURCE = Path(rollwright.__file__).parent
@@ -166,8 +167,16 @@ def test_a_run_writes_exactly_what_the_table_says_is_made():
 
 
 def test_an_evaluation_writes_exactly_what_the_table_says_is_made():
-    members = [scored(0, 1.0, part="easy", calls=("ok",)), scored(1, 0.0, part="hard")]
-    rows = measure(protocol(), members, step=1, now=NOW)
+    members = [
+        judged(scored(task, float(task == sample), sample=sample, part=part, calls=("ok",)), gold=0.0)
+        for task, part in enumerate(("easy", "hard"))
+        for sample in (0, 1)
+    ]
+    beside = Beside(
+        answers={m.trajectory_id: str(m.outcome) for m in members},
+        baseline=Baseline(step=0, counts={m.trajectory.task.task_id: (2, 1) for m in members}),
+    )
+    rows = measure(protocol(samples=2, gold="1", gold_verifier="gold"), members, beside, step=1, now=NOW)
     entries = {one.name: one for one in METRICS if one.table == "evaluations"}
     assert {row.metric for row in rows} == entries.keys()
     for row in rows:

@@ -1,17 +1,20 @@
 """Held-out tasks, a protocol over them, and episodes that end as told."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from rollwright.evaluation import EvaluationAttempt, EvaluationProtocol
 from rollwright.record import (
     EvaluationRow,
+    GradingError,
     Sampling,
     ScoredTrajectory,
     Task,
     TerminalReason,
     Trajectory,
+    Verdict,
     unscored,
 )
 from rollwright.runtime.parts import Attempt
@@ -90,6 +93,14 @@ def scored(
         reward_components=(),
         verifying_s=0.0,
     )
+
+
+def judged(member: ScoredTrajectory, *, gold: float | GradingError) -> ScoredTrajectory:
+    """The same, with what a second verifier named `gold` said of it."""
+    verdict = Verdict(
+        trajectory_id=member.trajectory_id, verifier="gold", revision="1", scope="trajectory", outcome=gold
+    )
+    return replace(member, verdicts=(*member.verdicts, verdict))
 
 
 def row_of(rows: Sequence[EvaluationRow], metric: str, **labels: str) -> EvaluationRow:

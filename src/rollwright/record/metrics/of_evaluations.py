@@ -142,6 +142,7 @@ OF_EVALUATIONS: Final[tuple[MetricEntry, ...]] = (
         "fraction",
         _MEASURE,
         labels=("verifier", "slice"),
+        known_as=("heldout/gold_gap",),
         table="evaluations",
         direction="lower",
         alarm="opens while the reward rises: look for hacking",

@@ -126,7 +126,6 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
         "env/cost_per_success", "cost of all episodes over successes", "currency", later="runtime", direction="lower"
     ),
     MetricEntry("reward/difficulty", "prompts by success rate before the filter", "fraction", later="runtime"),
-    MetricEntry("heldout/gold_gap", "gold minus proxy score on held-out tasks", "reward", later="evaluation"),
     MetricEntry(
         "data/truncated",
         "episodes that a limit cut, by source",
