@@ -2,8 +2,10 @@
 
 from pydantic import Field, model_validator
 
+from rollwright.recipes.config.alarms import AlarmConfig
+from rollwright.recipes.config.evaluation import EvaluationConfig
+from rollwright.recipes.config.gates import GateConfig
 from rollwright.recipes.config.learning import (
-    EvaluationConfig,
     EvidenceConfig,
     LearnerConfig,
     RlStageConfig,
@@ -37,6 +39,10 @@ class RecipeConfig(StrictConfig):
     evaluation: EvaluationConfig = EvaluationConfig()
     evidence: EvidenceConfig = EvidenceConfig()
     stages: tuple[StageConfig, ...] = Field(default=(RlStageConfig(),), min_length=1)
+    gates: tuple[GateConfig, ...] = ()
+    """Conditions on evidence, fixed before the run; a checkpoint is promoted only where all of them passed."""
+    alarms: tuple[AlarmConfig, ...] = ()
+    """What is watched while the run trains."""
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RecipeConfig":
@@ -60,6 +66,16 @@ class RecipeConfig(StrictConfig):
                 f"objective {self.objective.kind!r} compares the attempts of a group, and rollout.group_size is 1; "
                 "give at least 2, or choose objective 'reinforce'"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _limits_are_told_apart(self) -> "RecipeConfig":
+        names = [one.name for one in (*self.gates, *self.alarms)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two gates or alarms are named {twice[0]!r}; each needs a name of its own")
+        if self.alarms and not any(stage.kind == "rl" for stage in self.stages):
+            raise ValueError("alarms watch the stage of kind 'rl', and this recipe has none; leave them out")
         return self
 
     @model_validator(mode="after")

@@ -1,0 +1,283 @@
+"""The numbers that gates are judged by, from the committed tables of a run and nothing else.
+
+Each comes with the question that gives it, or with the sentence that says why there is none.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never, cast
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from rollwright.evaluation.gates_declared import (
+    AuditSubject,
+    EvaluationSubject,
+    MetricSubject,
+    PairedSubject,
+    Since,
+    StageSteps,
+    Subject,
+)
+from rollwright.evidence import GROUPS_PER_COMMIT
+from rollwright.record import evaluation_reset_seed
+from rollwright.record.gates import Measured
+from rollwright.statistics import Interval, clustered_interval, paired_t_interval, wilson_interval
+
+__all__ = ["JudgedRun", "measured"]
+
+_SHARES = ("disagreement", "false_accepts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRun:
+    """A run as gates look at it."""
+
+    connection: duckdb.DuckDBPyConnection
+    """To its committed tables."""
+    step: int
+    """After which it is judged."""
+    rl: StageSteps
+    protocol_sha256: str
+    """Of the run's own protocol."""
+    success_at: float
+    level: float
+    """Of intervals that are made here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evaluated:
+    """One evaluation of one step."""
+
+    protocol_sha256: str
+    commit: int
+    """Of a later command; 0 for the run's own."""
+
+
+def measured(run: JudgedRun, subject: Subject) -> Measured:
+    """The number that a gate asks for."""
+    match subject:
+        case MetricSubject():
+            return _of_metric(run, subject)
+        case EvaluationSubject():
+            return _of_evaluation(run, subject)
+        case PairedSubject():
+            return _of_pairs(run, subject)
+        case AuditSubject():
+            return _of_audit(run, subject)
+        case _:
+            assert_never(subject)
+
+
+def _of_metric(run: JudgedRun, subject: MetricSubject) -> Measured:
+    first, last = run.rl.first, min(run.rl.last, run.step)
+    if subject.over == "change" and subject.since == "start":
+        first = 1
+    least = {"mean": subject.window, "change": 2 * subject.window, "slope": 2}.get(subject.over, 1)
+    series = (
+        "WITH series AS (SELECT step, arg_max(value, update) AS value FROM metrics "
+        f"WHERE name = {_text(subject.metric)} AND {_metric_labels(subject.labels)} AND value IS NOT NULL "
+        f"AND step BETWEEN {first} AND {last} GROUP BY step)"
+    )
+    sql = f"{series} SELECT {_taken(subject)} AS value, count(*) AS steps FROM series"
+    ((value, steps),) = cast("list[tuple[float | None, int]]", run.connection.execute(sql).fetchall())
+    used = {"last": 1, "mean": subject.window, "change": 2 * subject.window}.get(subject.over, steps)
+    if steps < least or value is None or math.isnan(value):
+        has = f"{steps} of the steps {first} to {last} have a value of {subject.metric}{_said(subject.labels)}"
+        why = f"{has}, and the gate takes {least}" if steps < least else f"{has}, and they come to no number"
+        return Measured(value=None, num_items=steps, source=why)
+    return Measured(value=value, num_items=used, source=sql)
+
+
+def _taken(subject: MetricSubject) -> str:
+    # In an order that no thread decides: the last bits of a sum hang on it.
+    mean = "(SELECT avg(value ORDER BY step) FROM (SELECT step, value FROM series ORDER BY step{} LIMIT {}))"
+    last, first = mean.format(" DESC", subject.window), mean.format("", subject.window)
+    match subject.over:
+        case "last":
+            return "arg_max(value, step)"
+        case "mean":
+            return last
+        case "max" | "min":
+            return f"{subject.over}(value)"
+        case "slope":
+            return "regr_slope(value, step ORDER BY step)"
+        case "change":
+            return f"{last} - {first}"
+        case _:
+            assert_never(subject.over)
+
+
+def _of_evaluation(run: JudgedRun, subject: EvaluationSubject) -> Measured:
+    is_protocol = f"protocol = {_text(subject.protocol)}" if subject.protocol else _own(run)
+    wanted = " AND ".join(
+        [f"cardinality(labels) = {len(subject.labels)}", *(_label(n, v) for n, v in sorted(subject.labels.items()))]
+    )
+    sql = (
+        f"SELECT value, low, high, level, num_tasks FROM evaluations WHERE step = {run.step} AND {is_protocol} AND "
+        f"metric = {_text(subject.measure)} AND {wanted} AND value IS NOT NULL ORDER BY recorded_at, evaluation LIMIT 1"
+    )
+    found = run.connection.execute(sql).fetchall()
+    if not found:
+        protocol = subject.protocol or "the run's own protocol"
+        what = f"{subject.measure}{_said(subject.labels)} under {protocol}"
+        why = f"step {run.step} has no {what}; `rollwright eval` adds it"
+        return Measured(value=None, num_items=0, source=why)
+    value, low, high, level, num_tasks = cast("tuple[float, float | None, float | None, float, int]", found[0])
+    if subject.by == "value":
+        return Measured(value=value, num_items=num_tasks, source=sql)
+    if low is None or high is None:
+        why = f"{subject.measure} has no interval ({num_tasks} tasks); by = 'value' takes the number alone"
+        return Measured(value=None, num_items=num_tasks, source=why)
+    if subject.by == "interval":
+        return Measured(value=value, low=low, high=high, level=level, num_items=num_tasks, source=sql)
+    return Measured(value=low if subject.by == "low" else high, num_items=num_tasks, source=sql)
+
+
+def _of_pairs(run: JudgedRun, subject: PairedSubject) -> Measured:
+    base = _base_step(run, subject.since)
+    if base is None or base >= run.step:
+        why = "no evaluation" if base is None else f"the evaluation of step {base} and none later"
+        return Measured(value=None, num_items=0, source=f"there is {why} to compare step {run.step} with")
+    before, after = (_task_scores(run, step, subject.measure) for step in (base, run.step))
+    tasks = sorted(before.keys() & after.keys())
+    deltas = np.array([after[task] - before[task] for task in tasks], dtype=np.float64)
+    what = f"mean over tasks of {subject.measure} at step {run.step} minus that at step {base}, of the run's protocol"
+    if len(tasks) < 2:
+        return Measured(value=None, num_items=len(tasks), source=f"{len(tasks)} tasks have a score in both: {what}")
+    interval = paired_t_interval(deltas, level=run.level)
+    mean = float(deltas.mean())
+    if interval is None and subject.measure == "success":
+        # No task differs from another: how many might, that were not drawn?
+        most = wilson_interval(0, len(tasks), level=run.level).high
+        interval = Interval(low=max(-1.0, mean - most), high=min(1.0, mean + most), level=run.level, method="wilson")
+    return _with(mean, interval, len(tasks), what)
+
+
+def _of_audit(run: JudgedRun, subject: AuditSubject) -> Measured:
+    said = (
+        "SELECT trajectory_id, arg_max(value, scoring) AS said FROM verdicts "
+        f"WHERE verifier = {_text(subject.verifier)} AND value IS NOT NULL GROUP BY trajectory_id"
+    )
+    accepts, agrees = f"t.reward >= {run.success_at!r}", f"v.said >= {subject.accepts_at!r}"
+    figure = {
+        "disagreement": f"(({accepts}) <> ({agrees}))::DOUBLE",
+        "false_accepts": f"(NOT ({agrees}))::DOUBLE",
+        "hack_gap": "t.reward - v.said",
+    }[subject.figure]
+    only = f" AND {accepts}" if subject.figure == "false_accepts" else ""
+    by_task = (
+        f"SELECT t.task_id, avg({figure} ORDER BY t.trajectory_id) AS value "
+        f"FROM trajectories t JOIN ({said}) v USING (trajectory_id) WHERE t.purpose = 'evaluation' "
+        f"AND t.reward IS NOT NULL{only} AND t.trajectory_id IN ({_sampled_at(run.step)}) "
+        "GROUP BY t.task_id ORDER BY t.task_id"
+    )
+    rows = cast("list[tuple[str, float]]", run.connection.execute(by_task).fetchall())
+    means = np.array([value for _, value in rows], dtype=np.float64)
+    if len(means) < 2:
+        why = f"verifier {subject.verifier} judged episodes of {len(means)} tasks in the evaluation of step {run.step}"
+        return Measured(value=None, num_items=len(means), source=f"{why}; `rollwright score` adds its verdicts")
+    sql = f"SELECT avg(value ORDER BY task_id) FROM ({by_task})"
+    ((mean,),) = cast("list[tuple[float]]", run.connection.execute(sql).fetchall())
+    return _with(mean, _interval(means, subject.figure, run.level), len(means), sql)
+
+
+def _interval(means: NDArray[np.float64], figure: str, level: float) -> Interval | None:
+    """Clustered by task; a share that no task contradicts has Wilson's, for no width is no certainty."""
+    mean = float(means.mean())
+    if figure not in _SHARES:
+        return clustered_interval(means, level=level)
+    if mean in (0.0, 1.0):
+        return wilson_interval(round(mean) * len(means), len(means), level=level)
+    found = clustered_interval(means, level=level)
+    if found is None:
+        return None
+    return Interval(low=max(0.0, found.low), high=min(1.0, found.high), level=level, method=found.method)
+
+
+def _with(value: float, interval: Interval | None, num_items: int, source: str) -> Measured:
+    if interval is None:
+        return Measured(
+            value=None, num_items=num_items, source=f"no interval can be made of {num_items} tasks: {source}"
+        )
+    return Measured(
+        value=value,
+        low=interval.low,
+        high=interval.high,
+        level=interval.level,
+        num_items=num_items,
+        source=source,
+    )
+
+
+def _base_step(run: JudgedRun, since: Since) -> int | None:
+    """The first step that the run's own protocol was asked of, or the last before the RL stage."""
+    if since == "start":
+        sql = f"SELECT min(step) FROM evaluations WHERE {_own(run)}"
+    else:
+        sql = f"SELECT max(step) FROM evaluations WHERE {_own(run)} AND step < {run.rl.first}"
+    ((step,),) = cast("list[tuple[int | None]]", run.connection.execute(sql).fetchall())
+    return step
+
+
+def _task_scores(run: JudgedRun, step: int, measure: str) -> Mapping[str, float]:
+    """Mean score of each task in the first evaluation of a step by the run's own protocol."""
+    name = run.connection.execute(
+        f"SELECT evaluation FROM evaluations WHERE step = {step} AND {_own(run)} AND value IS NOT NULL "
+        "ORDER BY recorded_at, evaluation LIMIT 1"
+    ).fetchall()
+    if not name:
+        return {}
+    commit = int(str(name[0][0]).partition("#")[2] or 0)
+    score = f"(reward >= {run.success_at!r})::DOUBLE" if measure == "success" else "reward"
+    rows = cast(
+        "list[tuple[str, int, float]]",
+        run.connection.execute(
+            f"SELECT task_id, reset_seed, {score} FROM trajectories "
+            "WHERE purpose = 'evaluation' AND reward IS NOT NULL "
+            f"AND group_id // {GROUPS_PER_COMMIT} = {commit} AND trajectory_id IN ({_sampled_at(step)}) "
+            "ORDER BY trajectory_id"
+        ).fetchall(),
+    )
+    by_task: dict[str, list[float]] = {}
+    for task, seed, value in rows:
+        # The seed tells the protocol: another one may have been asked of the same weights.
+        if seed == evaluation_reset_seed(run.protocol_sha256, task):
+            by_task.setdefault(task, []).append(value)
+    return {task: float(np.mean(values)) for task, values in by_task.items()}
+
+
+def _sampled_at(step: int) -> str:
+    return f"SELECT trajectory_id FROM segments WHERE origin = 'policy' AND policy_version = {step}"
+
+
+def _own(run: JudgedRun) -> str:
+    return f"protocol_sha256 = {_text(run.protocol_sha256)}"
+
+
+def _metric_labels(labels: Mapping[str, str]) -> str:
+    parts: list[str] = []
+    if "model" in labels:
+        parts.append(f"cardinality(labels) = {len(labels)}")
+    else:
+        parts.append(f"cardinality(labels) = {len(labels)} + (labels['model'] IS NOT NULL)::INT")
+        parts.append("coalesce(labels['model'], 'policy') = 'policy'")
+    return _all([*parts, *(_label(name, value) for name, value in sorted(labels.items()))])
+
+
+def _label(name: str, value: str) -> str:
+    return f"labels[{_text(name)}] = {_text(value)}"
+
+
+def _all(parts: Sequence[str]) -> str:
+    return " AND ".join(parts)
+
+
+def _said(labels: Mapping[str, str]) -> str:
+    return f" ({', '.join(f'{name} {value}' for name, value in sorted(labels.items()))})" if labels else ""
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,89 @@
+"""The gates of a run, judged from its folder alone: whoever asks, and wherever, comes to the same verdicts."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import cast
+
+from rollwright.evaluation.gates import judge
+from rollwright.evaluation.gates_declared import Gate, gates_of, rl_steps_of, what_of
+from rollwright.evaluation.gates_measured import JudgedRun, measured
+from rollwright.evidence import Manifest, RunFolder, connect
+from rollwright.evidence.gates import GatePurpose, GateRecord
+from rollwright.evidence.views import Verification
+from rollwright.record.gates import GateVerdict
+
+__all__ = ["JudgedGate", "judge_run", "records_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedGate:
+    """A gate of a run, with its verdict."""
+
+    gate: Gate
+    step: int
+    """After which it was judged."""
+    verdict: GateVerdict
+
+
+def judge_run(path: Path, step: int | None = None, *, verification: Verification = "digests") -> tuple[JudgedGate, ...]:
+    """Judge the gates that a run was begun with; a pure function of its committed rows.
+
+    Args:
+        path: a run folder; it may be being written.
+        step: after which; what came later is not looked at. None: the newest finished one.
+        verification: how the committed files are compared first.
+
+    Returns:
+        In the order declared; empty where the run has no gates.
+
+    Raises:
+        EvidenceError: for a folder that is no run, and for gates of another version.
+    """
+    folder = RunFolder.open(path)
+    gates = gates_of(folder.manifests[0])
+    if not gates:
+        return ()
+    at = max((c.step for c in folder.commits if c.kind == "step"), default=0) if step is None else step
+    with connect(path, verification=verification) as connection:
+        run = JudgedRun(
+            connection=connection,
+            step=at,
+            rl=rl_steps_of(folder.manifests[0]),
+            protocol_sha256=folder.manifests[0].evaluation.protocol_sha256,
+            success_at=_number(folder.manifests[0], "verifier.success_threshold", 1.0),
+            level=_number(folder.manifests[0], "evaluation.level", 0.95),
+        )
+        return tuple(
+            JudgedGate(gate=gate, step=at, verdict=judge(gate.name, gate.bound, measured(run, gate.subject)))
+            for gate in gates
+        )
+
+
+def records_of(judged: Sequence[JudgedGate], purpose: GatePurpose, at: datetime) -> tuple[GateRecord, ...]:
+    """What `gates.json` keeps of verdicts.
+
+    Args:
+        judged: of one run.
+        purpose: why they were judged.
+        at: now.
+    """
+    return tuple(
+        GateRecord(
+            at=at,
+            step=one.step,
+            purpose=purpose,
+            what=what_of(one.gate.subject),
+            verdict=one.verdict,
+            label=one.gate.label,
+            limit_source=one.gate.source,
+        )
+        for one in judged
+    )
+
+
+def _number(manifest: Manifest, key: str, default: float) -> float:
+    found = next((one.value for one in manifest.configuration if one.key == key), None)
+    return default if found is None else float(cast("float", json.loads(found)))
