@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from rollwright.evidence import Manifest
+from rollwright.recipes.build.judge_facts import judge_sections
 from rollwright.recipes.build.manifest import ManifestFacts, build_manifest, eligible_rows
-from rollwright.recipes.build.world import build_protocol, build_world
+from rollwright.recipes.build.pinned import snapshot_of
+from rollwright.recipes.build.protocols import build_protocols
+from rollwright.recipes.build.world import build_world
 from rollwright.recipes.resolve import Resolved, resolve
 
 COMPONENTS = {
@@ -46,6 +49,7 @@ def manifest_of(resolved: Resolved, tokenizer: Path) -> Manifest:
                 run_id="run",
                 created_at=datetime(2026, 1, 1, tzinfo=UTC),
                 source_run_id=None,
+                parent_checkpoint_sha256=None,
                 architecture="none",
                 num_parameters=0,
                 initial_weights_sha256="0" * 64,
@@ -56,9 +60,11 @@ def manifest_of(resolved: Resolved, tokenizer: Path) -> Manifest:
                 reward_rule=world.verifiers.composition.revision,
                 verifier_revisions={p.verifier.name: p.verifier.revision for p in world.verifiers.composition.parts},
                 verifier_weights={p.verifier.name: p.weight for p in world.verifiers.composition.parts},
+                judges=judge_sections(resolved.recipe, world.verifiers.composition),
                 sandbox_profile=world.sandbox_profile,
+                snapshot=snapshot_of(world),
                 mixture=world.mixture,
-                protocol=build_protocol(resolved.recipe, world, "none"),
+                protocol=build_protocols(resolved.recipe, world, "none")[0],
                 is_deterministic=True,
             ),
         )

@@ -153,7 +153,7 @@ class JudgeSection:
     model_revision: str
     prompt_sha256: str | None
     """Of what it is told beside the answer; None for a reward model, which is told nothing."""
-    decoding: Mapping[str, float]
+    decoding: Mapping[str, float | str]
     """Setting to its value: temperature, tokens; empty for a reward model, which decodes nothing."""
     calibration_sha256: str | None
     """Of the labeled cases that it had to agree with; None: it was held to none."""

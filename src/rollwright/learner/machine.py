@@ -1,10 +1,14 @@
 """What torch sees of the machine, and how the process uses it."""
 
 import gc
+import re
+from pathlib import Path
 
 import torch
 
-__all__ = ["accelerators", "cpu_capability", "set_threads", "spare_imported_objects"]
+__all__ = ["accelerators", "cpu_capability", "cuda_driver", "set_threads", "spare_imported_objects"]
+
+_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def set_threads(count: int) -> None:
@@ -30,3 +34,14 @@ def cpu_capability() -> str:
 def accelerators() -> tuple[str, ...]:
     """Names of the GPUs, in order."""
     return tuple(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))
+
+
+def cuda_driver() -> str | None:
+    """The version of the driver; None where there is no GPU that torch can use, "unknown" where it cannot be read."""
+    if not torch.cuda.is_available():
+        return None
+    try:
+        found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", _DRIVER.read_text(encoding="utf-8"))
+    except OSError:
+        return "unknown"
+    return found[1] if found else "unknown"

@@ -81,7 +81,16 @@ from rollwright.tasks.repositories import (
 )
 from rollwright.tasks.shell_jobs import ShellJob, shell_job_of, shell_job_strata
 from rollwright.tasks.shops import shop_source
-from rollwright.tasks.source import HELD_OUT_SHARE, SplitSizes, TaskSource, fill_splits
+from rollwright.tasks.source import (
+    GENERATED,
+    HELD_OUT_SHARE,
+    UNSTATED,
+    Provenance,
+    SplitSizes,
+    TaskSource,
+    fill_splits,
+    license_of,
+)
 from rollwright.tasks.tables import Cell, Change, Table, Tables, apply_changes, difference, read_changes, read_tables
 from rollwright.tasks.verifiers_package import (
     VerifiersConfig,
@@ -130,6 +139,7 @@ __all__ = [
     "EASY",
     "ERROR",
     "EXPRESSIONS_REVISION",
+    "GENERATED",
     "HAND",
     "HARD",
     "HELD_OUT",
@@ -147,6 +157,7 @@ __all__ = [
     "TRAIN",
     "TWO_HOP",
     "UNDEFINED",
+    "UNSTATED",
     "WATCH_STEPS",
     "WORKPLACE_SLICES",
     "ArithmeticShares",
@@ -174,6 +185,7 @@ __all__ = [
     "PatchError",
     "Payload",
     "Person",
+    "Provenance",
     "QuestionFormat",
     "Repository",
     "ShellJob",
@@ -223,6 +235,7 @@ __all__ = [
     "is_held_out",
     "jsonl_source",
     "layout_of",
+    "license_of",
     "make_patch",
     "make_task",
     "number_text",

@@ -3,14 +3,14 @@
 import importlib
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Protocol, cast
 
 from rollwright.record import Message, canonical_json, digest, seed_of
 from rollwright.tasks.errors import TaskError
 from rollwright.tasks.payload import Json, Payload
-from rollwright.tasks.source import HELD_OUT_SHARE, SplitSizes, TaskSource, fill_splits
+from rollwright.tasks.source import GENERATED, HELD_OUT_SHARE, SplitSizes, TaskSource, fill_splits, license_of
 
 __all__ = ["GymEntry", "GymGenerator", "gym_entries", "gym_source", "gym_version"]
 
@@ -95,7 +95,8 @@ def gym_source(
         for entry in gym_entries(generator)
         if entry.answer.strip() and entry.question.strip()
     )
-    return fill_splits(payloads, sizes, name=name or generator.name, revision=revision, share=share)
+    source = fill_splits(payloads, sizes, name=name or generator.name, revision=revision, share=share)
+    return replace(source, provenance=replace(GENERATED, license=license_of("reasoning-gym")))
 
 
 def _digest_of(generator: GymGenerator) -> str:

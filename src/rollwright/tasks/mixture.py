@@ -1,12 +1,12 @@
 """Several pools of tasks drawn by weight, and the held-out list that is fixed before a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rollwright.record import Task, digest, seed_of
 from rollwright.tasks.errors import TaskError
 from rollwright.tasks.payload import payload_of, question_key
-from rollwright.tasks.source import TaskSource
+from rollwright.tasks.source import UNSTATED, Provenance, TaskSource
 
 __all__ = ["HeldOut", "Mixture", "Stratum", "stratum_of"]
 
@@ -20,6 +20,7 @@ class Stratum:
     """Relative to the other strata; it acts on dispatch, not on the loss."""
     train: tuple[Task, ...]
     held_out: tuple[Task, ...]
+    provenance: Provenance = UNSTATED
 
     def __post_init__(self) -> None:
         """Refuse a stratum that cannot be drawn from."""
@@ -33,7 +34,13 @@ class Stratum:
 
 def stratum_of(source: TaskSource, weight: float) -> Stratum:
     """A whole source as one stratum."""
-    return Stratum(name=source.name, weight=weight, train=source.train, held_out=source.held_out)
+    return Stratum(
+        name=source.name,
+        weight=weight,
+        train=source.train,
+        held_out=source.held_out,
+        provenance=source.provenance,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,19 +103,39 @@ class Mixture:
                 f"{num_tasks} held-out tasks are wanted and {sum(room.values())} are there ({room}); "
                 "ask for fewer, or hold out a larger share"
             )
-        quotas = _quotas(self.strata, num_tasks)
+        quotas = _quotas(self.strata, num_tasks, room)
         chosen: list[Task] = []
         for stratum in self.strata:
             shuffled = sorted(stratum.held_out, key=lambda task: seed_of(seed, "hold_out", task.task_id))
             chosen.extend(shuffled[: quotas[stratum.name]])
         return HeldOut(tasks=tuple(chosen))
 
+    def trained(self, num_tasks: int, *, seed: int = 0) -> tuple[Task, ...]:
+        """Tasks of the training split, chosen as the held-out list is: to see what was learned by heart.
 
-def _quotas(strata: Sequence[Stratum], num_tasks: int) -> dict[str, int]:
+        Args:
+            num_tasks: how many tasks in all.
+            seed: of the choice within each stratum.
+
+        Raises:
+            TaskError: where all strata together train on fewer.
+        """
+        room = {s.name: len(s.train) for s in self.strata}
+        if sum(room.values()) < num_tasks or num_tasks < 1:
+            raise TaskError(f"{num_tasks} training tasks are wanted and {sum(room.values())} are there; ask for fewer")
+        quotas = _quotas(self.strata, num_tasks, room)
+        return tuple(
+            task
+            for stratum in self.strata
+            for task in sorted(stratum.train, key=lambda t: seed_of(seed, "trained", t.task_id))[: quotas[stratum.name]]
+        )
+
+
+def _quotas(strata: Sequence[Stratum], num_tasks: int, room: Mapping[str, int]) -> dict[str, int]:
     """Give out one place at a time to the stratum that is furthest below its share and has tasks left."""
     given = {stratum.name: 0 for stratum in strata}
     for _ in range(num_tasks):
-        open_ones = [s for s in strata if given[s.name] < len(s.held_out)]
+        open_ones = [s for s in strata if given[s.name] < room[s.name]]
         furthest = min(open_ones, key=lambda s: (given[s.name] + 1) / s.weight)
         given[furthest.name] += 1
     return given

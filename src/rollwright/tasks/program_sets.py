@@ -8,7 +8,7 @@ under the digest and the license that a person states. Where a set spans time, a
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, get_args
@@ -17,7 +17,7 @@ from rollwright.record import Message
 from rollwright.tasks.errors import TaskError
 from rollwright.tasks.payload import HELD_OUT, TRAIN, Json, Payload, is_held_out, make_task, question_key, read_json
 from rollwright.tasks.question_sets import LICENSES
-from rollwright.tasks.source import HELD_OUT_SHARE, TaskSource
+from rollwright.tasks.source import HELD_OUT_SHARE, Provenance, TaskSource
 
 __all__ = ["ProgramFormat", "Window", "import_programs"]
 
@@ -77,7 +77,8 @@ def import_programs(
         raise TaskError(f"{path} has sha256 {found}, not {sha256 or 'none'}; it is another file than was named")
     payloads = _payloads(raw, format, window, path)
     span = f":{window.first}..{window.last}" if window else ""
-    return _source(payloads, f"{format}:{found[:16]}:{license}{span}", format, held_out_share)
+    source = _source(payloads, f"{format}:{found[:16]}:{license}{span}", format, held_out_share)
+    return replace(source, provenance=Provenance(license=license))
 
 
 def _payloads(raw: bytes, format: ProgramFormat, window: Window | None, path: Path) -> list[Payload]:

@@ -8,6 +8,7 @@ that is not among those that allow training, is refused.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, cast
@@ -15,7 +16,7 @@ from typing import Literal, cast
 from rollwright.tasks.errors import TaskError
 from rollwright.tasks.payload import HELD_OUT, TRAIN, Json, Payload, is_held_out, make_task, question_key, read_json
 from rollwright.tasks.questions import question_payload
-from rollwright.tasks.source import HELD_OUT_SHARE, TaskSource
+from rollwright.tasks.source import HELD_OUT_SHARE, Provenance, TaskSource
 
 __all__ = ["LICENSES", "QUESTION_FORMATS", "QuestionFormat", "import_questions"]
 
@@ -65,7 +66,8 @@ def import_questions(
         raise TaskError(f"{path} has sha256 {found}, not {sha256 or 'none'}; it is another file than was named")
     if not 0 <= held_out_share <= 0.9:
         raise TaskError(f"held_out_share is {held_out_share}; allowed are 0 to 0.9")
-    return _source(_payloads(raw, format, path), f"{format}:{found[:16]}:{license}", format, held_out_share)
+    source = _source(_payloads(raw, format, path), f"{format}:{found[:16]}:{license}", format, held_out_share)
+    return replace(source, provenance=Provenance(license=license))
 
 
 def _source(payloads: Sequence[Payload], revision: str, name: str, share: float) -> TaskSource:

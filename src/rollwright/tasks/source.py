@@ -2,17 +2,55 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.metadata import metadata
 
 from rollwright.record import Task
 from rollwright.tasks.errors import TaskError
 from rollwright.tasks.payload import HELD_OUT, TRAIN, Payload, is_held_out, make_task, payload_of, question_key
 
-__all__ = ["HELD_OUT_SHARE", "SplitSizes", "TaskSource", "fill_splits"]
+__all__ = [
+    "GENERATED",
+    "HELD_OUT_SHARE",
+    "UNSTATED",
+    "Provenance",
+    "SplitSizes",
+    "TaskSource",
+    "fill_splits",
+    "license_of",
+]
 
 HELD_OUT_SHARE = 0.25
 """Share of all questions of a generator that is never trained on; a constant, so that sides never change."""
 _PATIENCE = 2000
 """Drawings in a row without a new task after which a generator counts as exhausted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where the rows of a source come from, as far as it says; "unknown" is what exists and nobody said."""
+
+    license: str = "unknown"
+    """SPDX identifier."""
+    acquired_on: str | None = "unknown"
+    """The day on which the rows were taken; None where a program makes them."""
+    generator_model: str | None = "unknown"
+    """The model that wrote them; None where none did."""
+    dedup_revision: str | None = "unknown"
+    """Of what grouped near duplicates; None where a program makes distinct rows."""
+    contamination_audit_revision: str | None = "unknown"
+    """Of what compared them with what is held out; None where the split of the questions is all that there is."""
+
+
+UNSTATED = Provenance()
+"""Nothing was said."""
+GENERATED = Provenance(acquired_on=None, generator_model=None, dedup_revision=None, contamination_audit_revision=None)
+"""A program makes the rows, each once; nothing was taken from anywhere."""
+
+
+def license_of(package: str) -> str:
+    """What an installed package states as its license; the rows that its programs make have that."""
+    stated = metadata(package)
+    return stated["License-Expression"] if "License-Expression" in stated else UNSTATED.license
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +76,7 @@ class TaskSource:
     revision: str
     train: tuple[Task, ...]
     held_out: tuple[Task, ...]
+    provenance: Provenance = UNSTATED
 
     def __post_init__(self) -> None:
         """Refuse repeated tasks, and a question that stands in both splits."""

@@ -15,8 +15,11 @@ from rollwright.evidence import (
     differences_text,
     manifest_differences,
 )
+from rollwright.recipes.build.judge_facts import judge_sections
 from rollwright.recipes.build.manifest import ManifestFacts, build_manifest
+from rollwright.recipes.build.pinned import parent_sha256, snapshot_of
 from rollwright.recipes.build.session import Foundation
+from rollwright.recipes.build.start import checkpoint_at
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.resolve import Resolved
 from rollwright.record import digest
@@ -35,6 +38,8 @@ class Identity:
     run_id: str
     created_at: datetime
     source_run_id: str | None
+    parent_checkpoint_sha256: str | None
+    """Of the stored run's first checkpoint, or as it was; None: the recipe's model says what it began with."""
     initial_weights_sha256: str
 
     @classmethod
@@ -48,6 +53,7 @@ class Identity:
             run_id=f"{path.name}-{digest([str(path.resolve()), created_at.isoformat()])[:8]}",
             created_at=created_at,
             source_run_id=None if source is None else source.folder.manifest.run.run_id,
+            parent_checkpoint_sha256=None if source is None else checkpoint_at(source.folder, 0).sha256,
             initial_weights_sha256=digest([[s.name, s.dtype, list(s.shape), s.sha256] for s in specs]),
         )
 
@@ -58,6 +64,7 @@ class Identity:
             run_id=manifest.run.run_id,
             created_at=manifest.run.created_at,
             source_run_id=manifest.run.source_run_id,
+            parent_checkpoint_sha256=manifest.run.parent_checkpoint_sha256,
             initial_weights_sha256=manifest.model.initial_weights_sha256,
         )
 
@@ -71,6 +78,7 @@ def manifest_of(resolved: Resolved, foundation: Foundation, tokenizer: Path, ide
         run_id=identity.run_id,
         created_at=identity.created_at,
         source_run_id=identity.source_run_id,
+        parent_checkpoint_sha256=identity.parent_checkpoint_sha256 or parent_sha256(recipe.model),
         architecture=type(model).__name__,
         num_parameters=num_parameters(model),
         initial_weights_sha256=identity.initial_weights_sha256,
@@ -81,7 +89,9 @@ def manifest_of(resolved: Resolved, foundation: Foundation, tokenizer: Path, ide
         reward_rule=world.verifiers.composition.revision,
         verifier_revisions={p.verifier.name: p.verifier.revision for p in world.verifiers.composition.parts},
         verifier_weights={p.verifier.name: p.weight for p in world.verifiers.composition.parts},
+        judges=judge_sections(recipe, world.verifiers.composition),
         sandbox_profile=world.sandbox_profile,
+        snapshot=snapshot_of(world),
         mixture=world.mixture,
         protocol=foundation.protocol,
         is_deterministic=recipe.engine.mode == "deterministic" and recipe.runtime.max_lag == 0,

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-from rollwright.evidence.manifest import MachineSection
+from rollwright.evidence.manifest import UNKNOWN, MachineSection
 from rollwright.recipes.config.learning import RuntimeConfig
 
 __all__ = [
     "code_commit",
     "commit_of",
+    "container_digests",
     "diff_sha256",
+    "driver_version",
     "framework_versions",
     "machine_section",
     "package_folder",
@@ -35,6 +37,7 @@ _PACKAGES = (
     "reasoning-gym",
     "math-verify",
 )
+_CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 _SOURCES = frozenset({".py", ".sql", ".toml", ".jinja"})
 
 
@@ -103,11 +106,23 @@ def framework_versions() -> Mapping[str, str]:
     return found
 
 
+def container_digests() -> tuple[str, ...]:
+    """Of the container that the process is in: no container tells the digest of its image to what runs in it."""
+    return (UNKNOWN,) if any(mark.exists() for mark in _CONTAINER_MARKS) else ()
+
+
 def role_threads(runtime: RuntimeConfig) -> Mapping[str, int]:
     """Torch's threads by role: engine and learner take turns with all of them, or work at once with half each."""
     if runtime.max_lag == 0:
         return {"engine and learner in turns": runtime.threads}
     return dict.fromkeys(("engine", "learner"), max(1, runtime.threads // 2))
+
+
+def driver_version() -> str | None:
+    """Of the GPU's driver; None where there is no GPU."""
+    from rollwright.learner.machine import cuda_driver
+
+    return cuda_driver()
 
 
 def machine_section(*, threads: Mapping[str, int]) -> MachineSection:

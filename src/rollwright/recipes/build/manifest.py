@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from rollwright.evidence.manifest import (
     DataSection,
     EnvironmentSection,
     EvaluationSection,
+    JudgeSection,
     Manifest,
     ModelSection,
     PromptSource,
@@ -21,7 +22,9 @@ from rollwright.evidence.manifest import (
 )
 from rollwright.recipes.build.machine import (
     code_commit,
+    container_digests,
     diff_sha256,
+    driver_version,
     framework_versions,
     machine_section,
     package_folder,
@@ -29,6 +32,7 @@ from rollwright.recipes.build.machine import (
     sources_sha256,
 )
 from rollwright.recipes.build.objective import build_objective
+from rollwright.recipes.build.pinned import code_digests
 from rollwright.recipes.config.learning import StageConfig
 from rollwright.recipes.config.objective import ObjectiveConfig
 from rollwright.recipes.config.objective.surrogate import (
@@ -39,12 +43,17 @@ from rollwright.recipes.config.objective.surrogate import (
     SequenceClipConfig,
 )
 from rollwright.recipes.config.recipe import RecipeConfig
+from rollwright.recipes.config.world import WorldEnvironmentConfig
 from rollwright.recipes.flat import flatten
 from rollwright.recipes.resolve import Resolved
+from rollwright.recipes.worlds.table import WORLDS
 from rollwright.record import EligibleRow, Environment, digest
-from rollwright.tasks import Mixture
+from rollwright.tasks import GENERATED, UNSTATED, Mixture, Provenance, license_of
 
 __all__ = ["ManifestFacts", "build_manifest", "config_sha256", "eligible_rows"]
+
+_SPLIT_RULE = "each held-out question compared with each that trains, by the question's key; revision 1"
+"""What a mixture does where it is made, to all of its tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +63,7 @@ class ManifestFacts:
     run_id: str
     created_at: datetime
     source_run_id: str | None
+    parent_checkpoint_sha256: str | None
     architecture: str
     num_parameters: int
     initial_weights_sha256: str
@@ -65,7 +75,10 @@ class ManifestFacts:
     verifier_revisions: Mapping[str, str]
     verifier_weights: Mapping[str, float]
     """Name to weight of every part that judges, those of a world one by one."""
+    judges: tuple[JudgeSection, ...]
     sandbox_profile: str | None
+    snapshot: str | None
+    """Of what the episodes look up outside of themselves; None: they look up nothing."""
     mixture: Mixture
     protocol: EvaluationProtocol
     is_deterministic: bool
@@ -92,9 +105,16 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
             code_sha256=sources_sha256(package_folder()),
             code_diff_sha256=diff_sha256(package_folder()),
             source_run_id=facts.source_run_id,
+            parent_checkpoint_sha256=facts.parent_checkpoint_sha256,
+            container_digests=container_digests(),
+            cuda_driver=driver_version(),
         ),
         model=_model(recipe, facts, template_sha256),
-        data=DataSection(prompt_sources=_sources(facts.mixture)),
+        data=DataSection(
+            prompt_sources=_sources(recipe, facts.mixture),
+            contamination_audit_revision=_SPLIT_RULE,
+            online_filter_revision=_online_filter(recipe),
+        ),
         environment=_environment(recipe, facts),
         reward=RewardSection(
             rule=facts.reward_rule,
@@ -102,6 +122,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
             verifier_revisions=facts.verifier_revisions,
             component_weights=_component_weights(recipe, facts),
             truncation_policy=recipe.rollout.truncation,
+            judges=facts.judges,
         ),
         algorithm=tuple(_algorithm(stage, recipe) for stage in recipe.stages),
         evaluation=_evaluation(facts.protocol, commit, template_sha256),
@@ -119,6 +140,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
         ),
         receipts=recipe.evidence.receipts,
         is_deterministic=facts.is_deterministic,
+        digests=code_digests(recipe),
     )
 
 
@@ -144,6 +166,8 @@ def _model(recipe: RecipeConfig, facts: ManifestFacts, template_sha256: str) -> 
         chat_template_sha256=template_sha256,
         precision_train=recipe.learner.dtype,
         precision_rollout=recipe.engine.dtype,
+        parallelism_train={"ranks": 1},
+        parallelism_rollout={"engines": 1, "slots": recipe.engine.num_slots},
     )
 
 
@@ -169,6 +193,7 @@ def _environment(recipe: RecipeConfig, facts: ManifestFacts) -> EnvironmentSecti
             "call_s": recipe.rollout.call_s,
         },
         image_digest=facts.sandbox_profile,
+        network_or_index_snapshot=facts.snapshot,
     )
 
 
@@ -188,20 +213,44 @@ def _evaluation(protocol: EvaluationProtocol, commit: str, template_sha256: str)
     )
 
 
-def _sources(mixture: Mixture) -> tuple[PromptSource, ...]:
+def _sources(recipe: RecipeConfig, mixture: Mixture) -> tuple[PromptSource, ...]:
     rows: list[PromptSource] = []
     for stratum in mixture.strata:
         splits = {"train": [t.task_id for t in stratum.train], "held_out": [t.task_id for t in stratum.held_out]}
-        tasks = (*stratum.train, *stratum.held_out)
+        said = _made_here() if stratum.provenance == UNSTATED and _ships(recipe) else stratum.provenance
         rows.append(
             PromptSource(
                 id=stratum.name,
-                revision=tasks[0].revision if tasks else "unknown",
-                license="unknown",
+                revision=stratum.train[0].revision,
+                license=said.license,
                 split_manifest_sha256=digest(splits),
+                acquired_on=said.acquired_on,
+                generator_model=said.generator_model,
+                dedup_revision=said.dedup_revision,
+                contamination_audit_revision=said.contamination_audit_revision,
             )
         )
     return tuple(rows)
+
+
+def _ships(recipe: RecipeConfig) -> bool:
+    """Whether the tasks are made by a program of this package."""
+    environment = recipe.environment
+    if recipe.tasks.kind == "world":
+        return isinstance(environment, WorldEnvironmentConfig) and environment.name in WORLDS
+    return recipe.tasks.kind == "arithmetic"
+
+
+def _made_here() -> Provenance:
+    return replace(GENERATED, license=license_of("rollwright"))
+
+
+def _online_filter(recipe: RecipeConfig) -> str | None:
+    """A digest of the rules by which groups are left out by what they were paid; None where none is."""
+    rollout = recipe.rollout
+    if not rollout.dynamic_sampling:
+        return None
+    return digest(["dynamic_sampling", rollout.max_extra_groups, rollout.at_cap])
 
 
 def _algorithm(stage: StageConfig, recipe: RecipeConfig) -> AlgorithmSection:

@@ -16,7 +16,7 @@ from rollwright.tasks import payload_of
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["ModelSource", "build_model", "build_tokenizer"]
+__all__ = ["ModelSource", "build_model", "build_tokenizer", "weights_path"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def build_tokenizer(source: ModelSource, folder: Path) -> None:
             )
             train_tokenizer(_texts(source, source.config.tokenizer_texts), spec, folder)
         case LocalModelConfig() | PackagedModelConfig():
-            copy_tokenizer(_weights_of(source.config), folder)
+            copy_tokenizer(weights_path(source.config), folder)
         case _:
             assert_never(source.config)
 
@@ -79,13 +79,18 @@ def build_model(source: ModelSource, tokenizer: Path) -> "PreTrainedModel":
             )
             return make_model(shape, seed=seed_of(source.seed, "weights") % 2**63)
         case LocalModelConfig() | PackagedModelConfig():
-            origin = _weights_of(source.config)
+            origin = weights_path(source.config)
             return load_gguf(origin) if origin.suffix == ".gguf" else load_causal_lm(origin)
         case _:
             assert_never(source.config)
 
 
-def _weights_of(config: LocalModelConfig | PackagedModelConfig) -> Path:
+def weights_path(config: LocalModelConfig | PackagedModelConfig) -> Path:
+    """The folder or the file that holds the weights.
+
+    Raises:
+        RecipeError: when there is none.
+    """
     match config:
         case LocalModelConfig():
             folder = Path(config.path)

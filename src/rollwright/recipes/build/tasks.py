@@ -1,11 +1,13 @@
 """From the tasks' configuration to a mixture."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
 from rollwright.recipes.config.tasks import (
     ArithmeticTasksConfig,
     JsonlTasksConfig,
+    ProvenanceConfig,
     ReasoningGymTasksConfig,
     TasksConfig,
     WorldTasksConfig,
@@ -16,6 +18,7 @@ from rollwright.tasks import (
     ArithmeticShares,
     GymGenerator,
     Mixture,
+    Provenance,
     SplitSizes,
     arithmetic_strata,
     gym_source,
@@ -61,7 +64,8 @@ def build_mixture(config: TasksConfig, *, seed: int, world: World | None = None)
         case JsonlTasksConfig():
             held_out = Path(config.held_out) if config.held_out else None
             source = jsonl_source(Path(config.train), held_out, share=config.held_out_share)
-            return Mixture(strata=(stratum_of(source, 1.0),))
+            stated = replace(source, provenance=_provenance(config.provenance))
+            return Mixture(strata=(stratum_of(stated, 1.0),))
         case WorldTasksConfig():
             if world is None:
                 raise RecipeError(
@@ -72,3 +76,16 @@ def build_mixture(config: TasksConfig, *, seed: int, world: World | None = None)
             return Mixture(strata=world.tasks(sizes, seed))
         case _:
             assert_never(config)
+
+
+def _provenance(config: ProvenanceConfig) -> Provenance:
+    def stated(value: str) -> str | None:
+        return None if value == "none" else value
+
+    return Provenance(
+        license=config.license,
+        acquired_on=config.acquired_on,
+        generator_model=stated(config.generator_model),
+        dedup_revision=stated(config.dedup_revision),
+        contamination_audit_revision=stated(config.contamination_audit_revision),
+    )

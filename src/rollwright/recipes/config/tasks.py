@@ -10,6 +10,7 @@ __all__ = [
     "ArithmeticTasksConfig",
     "GeneratorConfig",
     "JsonlTasksConfig",
+    "ProvenanceConfig",
     "ReasoningGymTasksConfig",
     "TasksConfig",
     "WorldTasksConfig",
@@ -47,6 +48,21 @@ class ReasoningGymTasksConfig(StrictConfig):
     num_held_out: int = Field(default=400, ge=1, le=10_000_000)
 
 
+class ProvenanceConfig(StrictConfig):
+    """Where the rows of a file come from, for the manifest: say what you know; "none" is what there is not."""
+
+    license: str = Field(default="unknown", min_length=1)
+    """SPDX identifier."""
+    acquired_on: str = Field(default="unknown", pattern=r"^(unknown|\d{4}-\d{2}-\d{2})$")
+    """The day on which they were taken: 2026-03-01."""
+    generator_model: str = Field(default="unknown", min_length=1)
+    """The model that wrote them, with its revision; `none` where no model did."""
+    dedup_revision: str = Field(default="unknown", min_length=1)
+    """Of what grouped near duplicates; `none` where nothing did."""
+    contamination_audit_revision: str = Field(default="unknown", min_length=1)
+    """Of what compared them with what is held out; `none` where nothing did."""
+
+
 class JsonlTasksConfig(StrictConfig):
     """Rows with `prompt` or `messages`, `answer` and `info`."""
 
@@ -56,6 +72,7 @@ class JsonlTasksConfig(StrictConfig):
     held_out: str | None = None
     """Path of the held-out rows; without it a share of the training rows is held out."""
     held_out_share: float = Field(default=0.1, gt=0, lt=1)
+    provenance: ProvenanceConfig = ProvenanceConfig()
 
 
 class WorldTasksConfig(StrictConfig):

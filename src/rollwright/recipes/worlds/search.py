@@ -102,6 +102,7 @@ def load(  # noqa: PLR0913 - each is one key of a recipe
             "the question": _the_question(form),
         },
         spoken=tuple(f"[1] {document.title}: {document.text}" for document in passages.documents[:200]),
+        snapshot=index.sha256,
     )
 
 

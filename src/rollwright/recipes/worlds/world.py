@@ -46,5 +46,7 @@ class World:
     """Domain to the names of its tools, where they are many; empty: the tools are of one domain."""
     server: str = ""
     """Where the server is that its episodes ask; a run puts a breaker before it. Empty: all of it runs here."""
+    snapshot: str = ""
+    """A digest of an index that its episodes search; "unknown" where they look up what nobody froze. Empty: nothing."""
     close: Callable[[], None] = _nothing
     """Ends what it started. Called once, after all episodes."""

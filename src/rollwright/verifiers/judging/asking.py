@@ -91,6 +91,11 @@ class Asker:
         self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     @property
+    def client(self) -> JudgeClient:
+        """Whoever is asked."""
+        return self._client
+
+    @property
     def revision(self) -> str:
         """Of the judge."""
         return self._client.revision
