@@ -1,6 +1,14 @@
 """What stops a run, said in one sentence with what to do."""
 
-__all__ = ["LedgerError", "NoProgressError", "ReplayError", "RunStoppedError", "RuntimeRunError", "first_of"]
+__all__ = [
+    "LedgerError",
+    "NoProgressError",
+    "ReplayError",
+    "RunPausedError",
+    "RunStoppedError",
+    "RuntimeRunError",
+    "first_of",
+]
 
 
 class RuntimeRunError(Exception):
@@ -21,6 +29,10 @@ class ReplayError(RuntimeRunError):
 
 class RunStoppedError(RuntimeRunError):
     """The user asked to stop; the finished steps are saved."""
+
+
+class RunPausedError(RuntimeRunError):
+    """An alarm stopped the run; its state is kept, and it goes on once someone has looked."""
 
 
 def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:

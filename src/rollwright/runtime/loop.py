@@ -13,107 +13,36 @@ checkpoint, and what came later never happened.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import Executor
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
-from typing import Literal, TypeVar
+from typing import TypeVar
 
-from rollwright.algorithms import Objective
 from rollwright.algorithms.controllers import restore_states, states_of
-from rollwright.batches import BatchRules
 from rollwright.evaluation import Evaluation
-from rollwright.evidence import CommitRows, RunFolder
+from rollwright.evidence import CommitRows
 from rollwright.record import LedgerRow, Metric, ScoredTrajectory
+from rollwright.runtime.alarms import Observed, Raised, note_raised, pause_sentence
 from rollwright.runtime.echo_watch import EchoWatch
-from rollwright.runtime.errors import NoProgressError, RunStoppedError, RuntimeRunError, first_of
+from rollwright.runtime.errors import NoProgressError, RunPausedError, RunStoppedError, RuntimeRunError, first_of
 from rollwright.runtime.learning import Learned, Lesson, learn
-from rollwright.runtime.ledger import Ledger, LedgerBalance
+from rollwright.runtime.ledger import LedgerBalance
+from rollwright.runtime.loop_parts import LoopParts, RunResult, Stage
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
-from rollwright.runtime.observers import EvaluationReport, Observer, StageStarted
-from rollwright.runtime.parts import Collected, Collector, CollectorState, GroupCounter, Learner
-from rollwright.runtime.probes import EngineProbe, probe_metrics
+from rollwright.runtime.observers import EvaluationReport, StageStarted
+from rollwright.runtime.parts import Collected, Collector, CollectorState, GroupCounter
+from rollwright.runtime.probes import probe_metrics
 from rollwright.runtime.progress import EvaluationPoint, Progress
 from rollwright.runtime.reporting import Reporter
-from rollwright.runtime.saving import CheckpointRule, Saver, Standing
-from rollwright.runtime.shutdown import Shutdown
-from rollwright.runtime.timebook import TimeBook
+from rollwright.runtime.saving import Saver, Standing
 from rollwright.runtime.tool_use import ToolUseWatch
-from rollwright.runtime.watchdog import Watchdog
-from rollwright.runtime.weights import WeightChannel
 
 __all__ = ["Loop", "LoopParts", "RunResult", "Stage", "beginning"]
 
 _Result = TypeVar("_Result")
 _IDLE_STEPS = 5
 """Steps in a row without an update after which a run stops."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """A part of a run with its own objective and its own way to get batches."""
-
-    name: str
-    kind: Literal["supervised", "rl"]
-    steps: int
-    objective: Objective
-    eligible: frozenset[tuple[str, str | None]]
-    rules: BatchRules
-    collector: Callable[[int], Collector]
-    """From the policy version at the stage's start."""
-    begin: Callable[[], None]
-    """Gives the learner this stage's optimizer; called in its thread."""
-    evaluate_every: int
-    """Steps; 0: only at the end."""
-    reference_every: int = 0
-    """Steps between measurements of the distance to a frozen reference that the objective does not read; 0: none."""
-
-    def measures_reference(self, stage_step: int) -> bool:
-        """Whether the distance to the reference is measured in this step of the stage."""
-        every = self.reference_every
-        return every > 0 and (stage_step % every == 0 or stage_step in (1, self.steps))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopParts:
-    """Everything a run is made of."""
-
-    folder: RunFolder
-    stages: tuple[Stage, ...]
-    learner: Learner
-    learner_thread: Executor
-    channel: WeightChannel
-    probe: EngineProbe | None
-    """Asked after each publication of an RL stage; None: engine and learner are not compared."""
-    watchdog: Watchdog | None
-    """Hears who is waited for, and ends a run that gets nowhere; None: nobody watches."""
-    book: TimeBook
-    counter: GroupCounter
-    ledger: Ledger
-    evaluate: Callable[[int], Awaitable[Evaluation]]
-    """Runs the held-out protocol with the weights that serve, for a step."""
-    checkpoints: CheckpointRule
-    observer: Observer
-    shutdown: Shutdown
-    now: Callable[[], datetime]
-    success_threshold: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    """What a finished run came to."""
-
-    steps: int
-    seconds: float
-    before: EvaluationPoint | None
-    """At the start of the last stage."""
-    after: EvaluationPoint | None
-    max_mismatch: float | None
-    """Largest |behavior − proximal| at equal version since this command began, nats."""
-    num_action_tokens: int
-    num_episodes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,22 +74,27 @@ class Loop:
             parts.folder,
             parts.checkpoints,
             kept_steps=frozenset(sum(s.steps for s in parts.stages[:n]) for n in range(len(parts.stages))),
+            judge=parts.judge,
             now=parts.now,
         )
         self._save_s = 0.0
+        self._pausing: tuple[Raised, ...] = ()
+        """Alarms that stop the run behind the step that is done."""
 
     async def run(self) -> RunResult:
         """Go through the stages.
 
         Raises:
             RunStoppedError: when someone asked to stop; everything up to the last step is saved.
+            RunPausedError: when an alarm rose that pauses; everything up to its step is saved.
         """
         began = time.monotonic()
         stages = self._parts.stages
         try:
             if self._start is None:
                 await self._in_learner(stages[0].begin)
-                evaluation = await self._watched(self._evaluate(stages[0]))
+                async with self._watched():
+                    evaluation = await self._evaluate(stages[0])
                 rows = CommitRows(
                     kind="step", step=0, trajectories=evaluation.trajectories, evaluations=evaluation.rows
                 )
@@ -182,19 +116,19 @@ class Loop:
             num_episodes=self._reporter.num_episodes,
         )
 
-    async def _watched(self, work: Coroutine[object, object, _Result]) -> _Result:
-        """Do it with the watchdog beside it, which no stage has begun yet."""
-        watchdog = self._parts.watchdog
-        if watchdog is None:
-            return await work
+    @asynccontextmanager
+    async def _watched(self, **beside: Coroutine[object, object, None]) -> AsyncGenerator[None]:
+        """Do it with the watchdog, and with what else is given by name, beside it; the first error of all is raised."""
+        if self._parts.watchdog is not None:
+            beside["watchdog"] = self._parts.watchdog.run()
         try:
-            async with asyncio.TaskGroup() as beside:
-                watching = beside.create_task(watchdog.run(), name="watchdog")
-                done = await work
-                watching.cancel()
+            async with asyncio.TaskGroup() as background:
+                tasks = [background.create_task(work, name=name) for name, work in beside.items()]
+                yield
+                for task in tasks:
+                    task.cancel()
         except BaseExceptionGroup as errors:
             raise first_of(errors) from errors
-        return done
 
     async def _run_stage(self, stage: Stage) -> None:
         first_version = self._at.step - self._at.stage_step
@@ -211,27 +145,50 @@ class Loop:
             await self._parts.channel.publish(version=self._at.step, update=self._at.update)
             self._check_serving(stage, self._at.step)
         try:
-            async with asyncio.TaskGroup() as background:
-                tasks = [background.create_task(collector.run(), name=f"collector of {stage.name}")]
-                if self._parts.watchdog is not None:
-                    tasks.append(background.create_task(self._parts.watchdog.run(), name="watchdog"))
-                while self._at.stage_step < stage.steps and not self._parts.shutdown.is_requested:
+            async with self._watched(collector=collector.run()):
+                while self._at.stage_step < stage.steps and not self._is_ending:
                     await self._run_step(stage, collector)
-                for task in tasks:
-                    task.cancel()
-        except BaseExceptionGroup as errors:
-            cause = first_of(errors)
-            if isinstance(cause, NoProgressError):
-                await self._record_leftovers(collector)
-            raise cause from errors
-        if self._parts.shutdown.is_requested and self._at.step < sum(s.steps for s in self._parts.stages):
-            await self._saver.flush()
-            if not self._saver.is_saved:
-                await self._saver.keep(await self._standing())
-            raise RunStoppedError(
-                f"stopped after step {self._at.step}, which is saved; `rollwright resume` goes on from here."
-            )
+        except NoProgressError:
+            await self._record_leftovers(collector)
+            raise
+        await self._end_early()
         self._at = replace(self._at, stage=self._at.stage + 1, stage_step=0, collector=CollectorState(), controllers=())
+
+    @property
+    def _is_ending(self) -> bool:
+        """True where the run stops behind the step that is done."""
+        return bool(self._pausing) or self._parts.shutdown.is_requested
+
+    async def _end_early(self) -> None:
+        """Save, and leave, where an alarm or a person stopped the run.
+
+        Raises:
+            RunPausedError: for the alarm, also behind the last step: what rose has to be looked at.
+            RunStoppedError: for the person.
+        """
+        is_over = self._at.step >= sum(s.steps for s in self._parts.stages)
+        if not self._pausing and (is_over or not self._parts.shutdown.is_requested):
+            return
+        await self._saver.flush()
+        if not self._saver.is_saved:
+            await self._saver.keep(await self._standing())
+        if self._pausing:
+            raise RunPausedError(pause_sentence(self._parts.folder, self._pausing))
+        raise RunStoppedError(
+            f"stopped after step {self._at.step}, which is saved; `rollwright resume` goes on from here."
+        )
+
+    async def _look(self, metrics: Sequence[Metric]) -> None:
+        """Show the alarms a step of the RL stage; what rises is kept with the run once the step is."""
+        parts, step = self._parts, self._at.step
+        raised = parts.alarms.see(Observed(step=step, metrics=metrics))
+        if not raised:
+            return
+        await self._saver.flush()
+        note_raised(parts.folder, raised, parts.now(), in_flight=len(self._at.collector.open_groups))
+        for one in raised:
+            parts.observer.warned(str(one))
+        self._pausing = tuple(one for one in raised if one.pauses)
 
     async def _record_leftovers(self, collector: Collector) -> None:
         """Keep the causes of what failed: a resumed run goes on from before them, and they stay to be read."""
@@ -342,7 +299,14 @@ class Loop:
         parts, at, collected, evaluation = self._parts, self._at, taken.collected, taken.evaluation
         members = collected.members
         ended = (*members, *collected.others, *(evaluation.trajectories if evaluation else ()))
-        episodes = StepEpisodes(members=members, others=collected.others, success_at=parts.success_threshold)
+        episodes = StepEpisodes(
+            members=members,
+            others=collected.others,
+            success_at=parts.success_threshold,
+            groups=collected.groups,
+            ledger=taken.ledger,
+            num_useful=len({receipt.trajectory_id for receipt in taken.learned.receipts if receipt.influence > 0}),
+        )
         of_step = step_metrics(
             at.step, episodes, balance=at.balance.by_state, clock=clock, now=parts.now(), measures=collected.measures
         )
@@ -363,6 +327,8 @@ class Loop:
         self._progressed(f"step {at.step}")
         for sentence in (*self._tool_use.see(at.step, members), *self._echo.see(at.step, members)):
             parts.observer.warned(sentence)
+        if stage.kind == "rl":
+            await self._look(rows.metrics)
 
     def _check_serving(self, stage: Stage, step: int) -> None:
         """Stop where all that could be sampled now is too old for the next step, which would wait for ever.

@@ -42,7 +42,13 @@ class Saver:
     """Writes what it is given; its waits are the disk's alone."""
 
     def __init__(
-        self, folder: RunFolder, rule: CheckpointRule, *, kept_steps: frozenset[int], now: Callable[[], datetime]
+        self,
+        folder: RunFolder,
+        rule: CheckpointRule,
+        *,
+        kept_steps: frozenset[int],
+        judge: Callable[[int], None],
+        now: Callable[[], datetime],
     ) -> None:
         """Store the parts.
 
@@ -50,9 +56,11 @@ class Saver:
             folder: of the run.
             rule: which checkpoints stay.
             kept_steps: whose checkpoints stay whatever the rule says.
+            judge: asked of each step that was evaluated, once it is written, in the thread that wrote it.
             now: stamps the commits.
         """
         self._folder = folder
+        self._judge = judge
         self._rule = rule
         self._kept_steps = kept_steps
         self._now = now
@@ -84,6 +92,8 @@ class Saver:
             self._last = self._folder.commit(rows, at=self._now())
             if standing is not None:
                 self._keep(standing)
+            if rows.evaluations:
+                self._judge(rows.step)
 
         self._writing = asyncio.create_task(_written(write, then), name=f"writing step {rows.step}")
 
