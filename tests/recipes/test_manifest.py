@@ -64,7 +64,7 @@ def manifest_of(resolved: Resolved, tokenizer: Path) -> Manifest:
                 sandbox_profile=world.sandbox_profile,
                 snapshot=snapshot_of(world),
                 mixture=world.mixture,
-                protocol=build_protocols(resolved.recipe, world, "none")[0],
+                protocols=build_protocols(resolved.recipe, world, "none"),
                 is_deterministic=True,
             ),
         )

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from rollwright.recipes.config import RecipeConfig
+from rollwright.recipes.config.evaluation import EvaluationConfig, ProtocolConfig
 from rollwright.recipes.config.learning import (
-    EvaluationConfig,
     EvidenceConfig,
     LearnerConfig,
     RlStageConfig,
@@ -147,6 +147,24 @@ def fresh_models() -> st.SearchStrategy[dict[str, Any]]:
     return st.tuples(plain, heads).map(lambda parts: parts[0] | parts[1])
 
 
+def evaluations() -> st.SearchStrategy[dict[str, Any]]:
+    """One protocol in the section and others beside it, each with a name of its own."""
+
+    def protocol(name: str) -> dict[str, st.SearchStrategy[Any]]:
+        return {
+            "name": st.just(name),
+            "samples": st.integers(4, 99),
+            "attempts": st.sampled_from([[], [1, 4], [3]]),
+            "cover_rates": st.sampled_from([[], [0.5]]),
+            "gold": st.sampled_from([[], [{"kind": "numeric", "tolerance": 0.1}]]),
+            "sha256": st.just("0" * 64),
+        }
+
+    further = st.tuples(section(ProtocolConfig, **protocol("a")), section(ProtocolConfig, **protocol("b"))).map(list)
+    own = {"also": st.one_of(st.just([]), further), "protocol": st.just([])}
+    return section(EvaluationConfig, **protocol("own"), **own)
+
+
 STEPS, WARM_UP = st.integers(20, 10**7), st.integers(0, 20)
 """A warm-up is no longer than its stage."""
 
@@ -173,7 +191,7 @@ RECIPES = st.fixed_dictionaries(
         "verifier": values_of(RecipeConfig.model_fields["verifier"].annotation),
         "learner": section(LearnerConfig, warmup_updates=WARM_UP),
         "runtime": runtimes(),
-        "evaluation": section(EvaluationConfig),
+        "evaluation": evaluations(),
         "evidence": section(EvidenceConfig),
         "engine": st.sampled_from(
             [{}, {"mode": "fast", "dtype": "bfloat16"}, {"num_slots": 3, "max_context_tokens": 99}]

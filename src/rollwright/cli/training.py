@@ -127,7 +127,7 @@ def resume(
     show_result(result, screen)
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 - each parameter is an option that a person may give
     run: Run,
     *,
     step: Annotated[
@@ -142,16 +142,27 @@ def evaluate(
     temperature: Annotated[
         float | None, typer.Option(min=0.0, help="By default the recipe's; 0 is greedy.", show_default=False)
     ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="A protocol that ships (greedy, avg-at-4, pass-at-16, gold-numeric, learned-by-heart) or the path of "
+            "a .toml file; by default those of the recipe.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Evaluate a checkpoint of a run on held-out tasks and add the result to the run.
 
-    With other tasks, samples or temperature it is another protocol, with a digest of its own.
+    With other tasks, samples or temperature it is another protocol, with a digest of its own: numbers under different
+    digests do not compare.
 
     ```
     rollwright eval runs/arithmetic-tool-seed0
     rollwright eval runs/arithmetic-tool-seed0 --step 200 --samples 8
     rollwright eval runs/arithmetic-tool-seed0 --temperature 0 --json
+    rollwright eval runs/arithmetic-tool-seed0 --protocol pass-at-16
     ```
     """
     from rollwright.cli.results import show_evaluation
@@ -160,7 +171,9 @@ def evaluate(
     import_from_here()
     screen = open_screen(json)
     with _closing(screen):
-        order = EvaluationOrder(run=run, step=step, tasks=tasks, samples=samples, temperature=temperature)
+        order = EvaluationOrder(
+            run=run, step=step, tasks=tasks, samples=samples, temperature=temperature, protocol=protocol
+        )
         evaluation = evaluate_run(order, screen)
     show_evaluation(evaluation, screen)
 

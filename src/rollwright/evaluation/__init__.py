@@ -2,7 +2,7 @@
 
 from rollwright.evaluation.counting import counted
 from rollwright.evaluation.evaluate import Evaluation, EvaluationAttempt, Harness, evaluate
-from rollwright.evaluation.outcomes import Baseline
+from rollwright.evaluation.outcomes import Baseline, outcomes_of
 from rollwright.evaluation.protocol import EvaluationProtocol, ProtocolDifference, protocol_differences
 from rollwright.evaluation.published_protocols import (
     PUBLISHED_PROTOCOLS,
@@ -23,6 +23,7 @@ __all__ = [
     "PublishedProtocol",
     "counted",
     "evaluate",
+    "outcomes_of",
     "protocol_differences",
     "score_protocol",
 ]

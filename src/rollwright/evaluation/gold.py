@@ -1,6 +1,7 @@
 """A second verifier on the same episodes: what the proxy pays and the gold does not (M122, overoptimisation)."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from rollwright.evaluation.measured import Measured, mean_by_task, plain
 from rollwright.evaluation.outcomes import Outcomes, gold_value
@@ -36,6 +37,15 @@ def gold_measures(protocol: EvaluationProtocol, outcomes: Outcomes, labels: Mapp
     differs = [abs(gap) for gap in gaps]
     level = protocol.level
     yield mean_by_task("gold_success", golds, tasks, level=level, labels=labeled, is_share=True)
-    yield mean_by_task("gold_gap", gaps, tasks, level=level, labels=labeled, is_share=False)
-    yield mean_by_task("gold_disagreement", differs, tasks, level=level, labels=labeled, is_share=True)
+    disagreement = mean_by_task("gold_disagreement", differs, tasks, level=level, labels=labeled, is_share=True)
+    gap = mean_by_task("gold_gap", gaps, tasks, level=level, labels=labeled, is_share=False)
+    yield _within(gap, disagreement)
+    yield disagreement
     yield plain("gold_unscored", float(len(outcomes.scored) - len(found)), labeled, len(outcomes.expected))
+
+
+def _within(gap: Measured, disagreement: Measured) -> Measured:
+    """Where both always agreed, the interval of the gap has no width; it is at most the share that may differ."""
+    if disagreement.value != 0.0 or disagreement.high is None:
+        return gap
+    return replace(gap, low=-disagreement.high, high=disagreement.high, method=disagreement.method)

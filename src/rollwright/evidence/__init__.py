@@ -18,6 +18,7 @@ from rollwright.evidence.errors import (
     SchemaVersionError,
     ShardError,
 )
+from rollwright.evidence.evaluated import EvaluatedAttempt, StoredEvaluation, note_protocol, stored_evaluations
 from rollwright.evidence.events import Event
 from rollwright.evidence.hashing import content_hash, table_hashes
 from rollwright.evidence.locking import writer_of
@@ -63,6 +64,7 @@ __all__ = [
     "DiskFullError",
     "Effect",
     "EnvironmentSection",
+    "EvaluatedAttempt",
     "EvaluationSection",
     "Event",
     "EvidenceError",
@@ -85,15 +87,18 @@ __all__ = [
     "SchemaVersionError",
     "SegmentSection",
     "ShardError",
+    "StoredEvaluation",
     "StoredRun",
     "check",
     "connect",
     "content_hash",
     "differences_text",
     "manifest_differences",
+    "note_protocol",
     "query",
     "query_text",
     "read_groups",
+    "stored_evaluations",
     "table_hashes",
     "verify_checkpoint",
     "writer_of",

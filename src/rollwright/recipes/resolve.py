@@ -15,6 +15,7 @@ from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.flat import Plain, Tree, flatten
 from rollwright.recipes.keys import closest, dotted_keys, nearest_key
 from rollwright.recipes.lines import line_of, lines_of
+from rollwright.recipes.protocols import expand_protocols
 from rollwright.recipes.sentences import problems_of
 from rollwright.recipes.settings import apply_setting, expand_kinds, read_settings
 from rollwright.recipes.unread import unread_keys
@@ -158,6 +159,7 @@ def _resolved(text: str, origin: str, settings: Sequence[str]) -> Resolved:
     draft = _Draft(text, origin)
     for setting in read_settings(settings):
         draft.set(apply_setting(RecipeConfig, draft.tree, setting))
+    draft.expand_protocols()
     recipe = draft.validated()
     # A stored recipe writes out every value, read or not.
     unread = () if draft.is_stored else tuple(unread_keys(recipe, dict(flatten(draft.tree))))
@@ -202,6 +204,11 @@ class _Draft:
     def is_set(self, key: str) -> bool:
         """True where the command line had a hand in `key`."""
         return any(_covers(key, done) or _covers(done, key) for done in self._set)
+
+    def expand_protocols(self) -> None:
+        """Write out the protocols that are named; a stored recipe has their values already."""
+        if not self.is_stored or self.is_set("evaluation.protocol"):
+            self.origins |= expand_protocols(self.tree, self.origins, self.is_set)
 
     def drop(self, key: str) -> None:
         """Take back a value of the text."""

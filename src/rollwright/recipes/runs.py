@@ -28,8 +28,10 @@ from rollwright.recipes.build.identity import (
 from rollwright.recipes.build.learner import StagedLearner
 from rollwright.recipes.build.model import build_tokenizer
 from rollwright.recipes.build.objective import refuse_untrainable
+from rollwright.recipes.build.protocols import Baselines, note_protocols
 from rollwright.recipes.build.replay import read_replay
 from rollwright.recipes.build.session import (
+    EvaluationPlan,
     Foundation,
     LoopOrder,
     lay_foundation,
@@ -45,6 +47,7 @@ from rollwright.recipes.build.world import build_world, refuse_undemonstrated
 from rollwright.recipes.config.learning import SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.protocols import read_protocol
 from rollwright.recipes.resolve import Resolved, recipe_from_tree, recipe_toml, resolve_text
 from rollwright.record import Engine
 from rollwright.runtime.checkpoints import read_progress
@@ -93,6 +96,8 @@ class EvaluationOrder:
     tasks: int | None
     samples: int | None
     temperature: float | None
+    protocol: str | None = None
+    """One that ships, or a file: instead of the run's own, and of those beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +147,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
             RunFolder.create(path, manifest, recipe_toml(resolved.recipe), tokenizer=tokenizer)
         )
         _note_kind(folder, order)
+        note_protocols(folder, foundation.protocols)
         loop_order = LoopOrder(
             folder=folder,
             observer=observer,
@@ -157,7 +163,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
         for reason in foundation.renderer.report.reasons:
             observer.warned(f"chat template: {reason}")
         if order.is_rollouts_only:
-            collect = partial(collect_only, evaluation_groups=len(foundation.protocol.tasks))
+            collect = partial(collect_only, evaluation_groups=foundation.evaluation_groups)
             return _finish(foundation, loop_order, stack, _Start(checkpoint=None, progress=None), collect)
         return _finish(foundation, loop_order, stack, _Start(checkpoint=None, progress=None), None)
 
@@ -213,6 +219,7 @@ def resume_run(path: Path, observer: Observer) -> TrainResult:
             observer.warned(
                 f"{len(abandoned)} commits behind the checkpoint never happened; their steps are done again"
             )
+        note_protocols(folder, foundation.protocols)
         folder.record_event(event_now("resumed", "went on from a checkpoint", step=progress.step if progress else 0))
         order = LoopOrder(
             folder=folder,
@@ -286,13 +293,18 @@ def evaluate_run(order: EvaluationOrder, observer: Observer) -> Evaluation:
         async def go() -> Evaluation:
             engine = open_engine(foundation, WeightShelf(), version=checkpoint.step)
             try:
-                counter = GroupCounter(folder.first_group_id)
-                episodes = make_episodes(foundation, engine)
-                return await run_evaluation(foundation, episodes, counter, checkpoint.step, observer)
+                plan = EvaluationPlan(
+                    episodes=make_episodes(foundation, engine),
+                    counter=GroupCounter(folder.first_group_id),
+                    baselines=Baselines(recipe, folder),
+                    observer=observer,
+                )
+                return await run_evaluation(foundation, plan, checkpoint.step)
             finally:
                 await engine.close()
 
         evaluation = asyncio.run(go())
+        note_protocols(folder, foundation.protocols)
         rows = CommitRows(
             kind="evaluation",
             step=checkpoint.step,
@@ -370,6 +382,9 @@ def _asked(recipe: RecipeConfig, order: EvaluationOrder) -> RecipeConfig:
     asked = {"tasks": order.tasks, "samples": order.samples, "temperature": order.temperature}
     update = {key: value for key, value in asked.items() if value is not None}
     tree = recipe.model_dump(mode="json", exclude_none=True)
+    if order.protocol is not None:
+        named = read_protocol(order.protocol).model_dump(mode="json", exclude_none=True)
+        tree["evaluation"] = {**named, "every": recipe.evaluation.every, "protocol": [order.protocol]}
     tree["evaluation"] |= update
     return recipe_from_tree(tree)
 

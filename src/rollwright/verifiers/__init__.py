@@ -11,6 +11,7 @@ from rollwright.verifiers.answers import (
 )
 from rollwright.verifiers.attack_diversity import AttackDiversityVerifier
 from rollwright.verifiers.boxes import boxed
+from rollwright.verifiers.canonical import canonical_answer
 from rollwright.verifiers.choice import choice_verifier
 from rollwright.verifiers.composition import Composition, Part, Role, Score
 from rollwright.verifiers.end_state import end_state_verifier
@@ -152,6 +153,7 @@ __all__ = [
     "after_reasoning",
     "agree",
     "boxed",
+    "canonical_answer",
     "choice_verifier",
     "end_state_verifier",
     "exact_verifier",

@@ -93,7 +93,7 @@ def manifest_of(resolved: Resolved, foundation: Foundation, tokenizer: Path, ide
         sandbox_profile=world.sandbox_profile,
         snapshot=snapshot_of(world),
         mixture=world.mixture,
-        protocol=foundation.protocol,
+        protocols=foundation.protocols,
         is_deterministic=recipe.engine.mode == "deterministic" and recipe.runtime.max_lag == 0,
     )
     return build_manifest(resolved, facts)

@@ -80,7 +80,8 @@ class ManifestFacts:
     snapshot: str | None
     """Of what the episodes look up outside of themselves; None: they look up nothing."""
     mixture: Mixture
-    protocol: EvaluationProtocol
+    protocols: tuple[EvaluationProtocol, ...]
+    """The run's own first, then those beside it."""
     is_deterministic: bool
 
 
@@ -125,7 +126,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
             judges=facts.judges,
         ),
         algorithm=tuple(_algorithm(stage, recipe) for stage in recipe.stages),
-        evaluation=_evaluation(facts.protocol, commit, template_sha256),
+        evaluation=_evaluation(facts.protocols[0], commit, template_sha256),
         machine=machine_section(threads=role_threads(recipe.runtime)),
         seeds={"run": recipe.run.seed, "evaluation": recipe.evaluation.seed},
         eligible=eligible_rows(recipe),
@@ -140,7 +141,10 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
         ),
         receipts=recipe.evidence.receipts,
         is_deterministic=facts.is_deterministic,
-        digests=code_digests(recipe),
+        digests={
+            **code_digests(recipe),
+            **{f"protocol {further.name}": further.sha256 for further in facts.protocols[1:]},
+        },
     )
 
 

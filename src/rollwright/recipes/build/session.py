@@ -16,10 +16,12 @@ from rollwright.recipes.build.episodes import Episodes
 from rollwright.recipes.build.guarding import guard_world
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
 from rollwright.recipes.build.machine import role_threads
+from rollwright.recipes.build.protocols import Baselines, answer_reader, build_protocols, joined, with_gold
 from rollwright.recipes.build.replay import Replay
 from rollwright.recipes.build.stages import StageParts, build_stages
 from rollwright.recipes.build.stored import StoredBatches
-from rollwright.recipes.build.world import BuiltWorld, build_protocol, first_opening
+from rollwright.recipes.build.verifiers import BuiltVerifiers
+from rollwright.recipes.build.world import BuiltWorld, first_opening
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.record import Engine
 from rollwright.rendering import Renderer, load_renderer
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 __all__ = [
+    "EvaluationPlan",
     "Foundation",
     "LoopOrder",
     "episode_room",
@@ -66,8 +69,19 @@ class Foundation:
     world: BuiltWorld
     renderer: Renderer
     rendering_revision: str
-    protocol: EvaluationProtocol
+    protocols: tuple[EvaluationProtocol, ...]
+    """The run's own first, then those beside it."""
     model: "PreTrainedModel"
+
+    @property
+    def protocol(self) -> EvaluationProtocol:
+        """The run's own."""
+        return self.protocols[0]
+
+    @property
+    def evaluation_groups(self) -> int:
+        """Groups that one evaluation under all protocols takes."""
+        return sum(len(protocol.tasks) for protocol in self.protocols)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +132,7 @@ def lay_foundation(
         world=world,
         renderer=renderer,
         rendering_revision=revision,
-        protocol=build_protocol(recipe, world, revision),
+        protocols=build_protocols(recipe, world, revision),
         model=model,
     )
 
@@ -158,22 +172,48 @@ def make_episodes(foundation: Foundation, engine: Engine) -> Episodes:
     )
 
 
-async def run_evaluation(
-    foundation: Foundation, episodes: Episodes, counter: GroupCounter, step: int, observer: Observer
-) -> Evaluation:
-    """Run the held-out protocol with the weights that serve."""
-    protocol = foundation.protocol
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationPlan:
+    """What evaluations of a run share."""
 
-    def tell(done: int, total: int) -> None:
-        observer.evaluating(EvaluationProgress(step=step, num_done=done, num_episodes=total))
+    episodes: Episodes
+    counter: GroupCounter
+    baselines: Baselines
+    observer: Observer
 
-    harness = Harness(
-        take_group=counter.take,
-        run_episode=counted(lambda attempt: episodes.evaluate(protocol, attempt), protocol, tell),
-        score=episodes.score,
+
+async def run_evaluation(foundation: Foundation, plan: EvaluationPlan, step: int) -> Evaluation:
+    """Run the protocols, one after the other, with the weights that serve."""
+    total = sum(len(one.tasks) * one.samples for one in foundation.protocols)
+    before = 0
+    parts: list[Evaluation] = []
+    for protocol, gold in zip(foundation.protocols, foundation.world.golds, strict=True):
+        harness = _harness(foundation, plan, protocol, gold)
+
+        def tell(done: int, of_protocol: int, before: int = before) -> None:
+            if done or not before:
+                plan.observer.evaluating(EvaluationProgress(step=step, num_done=before + done, num_episodes=total))
+
+        counting = counted(harness.run_episode, protocol, tell)
+        baseline = plan.baselines.of(protocol, step)
+        evaluation = await evaluate(protocol, replace(harness, run_episode=counting, baseline=baseline), step=step)
+        plan.baselines.note(protocol, evaluation, step)
+        parts.append(evaluation)
+        before += len(protocol.tasks) * protocol.samples
+    return joined(parts)
+
+
+def _harness(
+    foundation: Foundation, plan: EvaluationPlan, protocol: EvaluationProtocol, gold: BuiltVerifiers | None
+) -> Harness:
+    episodes = plan.episodes
+    return Harness(
+        take_group=plan.counter.take,
+        run_episode=lambda attempt: episodes.evaluate(protocol, attempt),
+        score=with_gold(episodes.score, gold, foundation.renderer),
         now=episodes.clock.now,
+        read_answer=answer_reader(foundation.recipe, foundation.renderer),
     )
-    return await evaluate(protocol, harness, step=step)
 
 
 def _shelf(recipe: RecipeConfig) -> WeightShelf:
@@ -228,6 +268,12 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
     if room.warning is not None:
         order.observer.warned(room.warning)
     ledger = Ledger(episodes.clock.now, order.balance)
+    plan = EvaluationPlan(
+        episodes=episodes,
+        counter=counter,
+        baselines=Baselines(recipe, order.folder),
+        observer=order.observer,
+    )
     stages = build_stages(
         StageParts(
             recipe=recipe,
@@ -256,7 +302,7 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
         book=episodes.book,
         counter=counter,
         ledger=ledger,
-        evaluate=lambda step: run_evaluation(foundation, episodes, counter, step, order.observer),
+        evaluate=lambda step: run_evaluation(foundation, plan, step),
         checkpoints=_checkpoint_rule(recipe),
         observer=order.observer,
         shutdown=order.shutdown,

@@ -6,19 +6,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from rollwright.environments import EnvironmentSetupError, McpEnvironment
-from rollwright.evaluation import EvaluationProtocol
 from rollwright.recipes.build.environment import build_environment, demonstrating
 from rollwright.recipes.build.tasks import build_mixture
 from rollwright.recipes.build.verifiers import BuiltVerifiers, answer_form, build_verifiers
+from rollwright.recipes.config.evaluation import ProtocolConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.config.world import EnvironmentConfig, McpEnvironmentConfig, WorldEnvironmentConfig
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.worlds.table import ADAPTED, load_world
 from rollwright.recipes.worlds.world import World
-from rollwright.record import Environment, Message, Sampling
+from rollwright.record import Environment, Message
 from rollwright.tasks import Mixture
 
-__all__ = ["BuiltWorld", "Opening", "build_protocol", "build_world", "first_opening", "refuse_undemonstrated"]
+__all__ = ["BuiltWorld", "Opening", "build_world", "first_opening", "refuse_undemonstrated"]
 
 _OPENING_S = 60.0
 """How long an environment may take to open once."""
@@ -33,6 +33,8 @@ class BuiltWorld:
     verifiers: BuiltVerifiers
     world: World | None
     """Where the environment came from, if it was a world."""
+    golds: tuple[BuiltVerifiers | None, ...] = (None,)
+    """The second verifier of each protocol, in the recipe's order; None where it names none."""
 
     @property
     def sandbox_profile(self) -> str | None:
@@ -52,6 +54,9 @@ class BuiltWorld:
     def close(self) -> None:
         """End the processes of verifiers and sandboxes."""
         self.verifiers.close()
+        for gold in self.golds:
+            if gold is not None:
+                gold.close()
         if isinstance(self.environment, McpEnvironment):
             self.environment.close()
         if self.world is not None:
@@ -74,8 +79,19 @@ def build_world(recipe: RecipeConfig) -> BuiltWorld:
         mixture = build_mixture(recipe.tasks, seed=recipe.run.seed, world=world)
         _refuse_other_sources(recipe, mixture)
         verifiers = build_verifiers(recipe.verifier, world)
+        stack.callback(verifiers.close)
+        golds = tuple(_gold(one, recipe, stack) for one in (recipe.evaluation, *recipe.evaluation.also))
         stack.pop_all()
-    return BuiltWorld(mixture=mixture, environment=environment, verifiers=verifiers, world=world)
+    return BuiltWorld(mixture=mixture, environment=environment, verifiers=verifiers, world=world, golds=golds)
+
+
+def _gold(config: ProtocolConfig, recipe: RecipeConfig, stack: ExitStack) -> BuiltVerifiers | None:
+    if not config.gold:
+        return None
+    parts = tuple(part.model_copy(update={"weight": 1.0}) for part in config.gold)
+    gold = build_verifiers(recipe.verifier.model_copy(update={"parts": parts}))
+    stack.callback(gold.close)
+    return gold
 
 
 def _refuse_other_sources(recipe: RecipeConfig, mixture: Mixture) -> None:
@@ -123,32 +139,6 @@ def _how_to_demonstrate(config: EnvironmentConfig) -> str:
             return "Bring a function of (task, seed): --set environment.demonstrate=package.module:function."
         case _:
             return "Where the environment is made, give it demonstrate(task, seed), which returns the turns."
-
-
-def build_protocol(recipe: RecipeConfig, world: BuiltWorld, rendering_revision: str) -> EvaluationProtocol:
-    """The held-out protocol of a run.
-
-    Args:
-        recipe: its numbers.
-        world: its tasks, environment and verifiers.
-        rendering_revision: digest of tokenizer, template and tool schemas.
-    """
-    evaluation, rollout = recipe.evaluation, recipe.rollout
-    return EvaluationProtocol(
-        name="held-out",
-        tasks=world.mixture.hold_out(evaluation.tasks, seed=evaluation.seed).tasks,
-        samples=evaluation.samples,
-        sampling=Sampling(temperature=evaluation.temperature, top_p=evaluation.top_p),
-        max_turns=rollout.max_turns,
-        max_turn_tokens=rollout.max_turn_tokens,
-        max_episode_tokens=rollout.max_episode_tokens,
-        environment_revision=world.environment.revision,
-        reward_rule=world.verifiers.composition.revision,
-        rendering_revision=rendering_revision,
-        success_threshold=recipe.verifier.success_threshold,
-        level=recipe.evaluation.level,
-        seed=evaluation.seed,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from rollwright.recipes.config.strict import StrictConfig
 from rollwright.recipes.flat import Plain, flatten
 
 __all__ = [
-    "EvaluationConfig",
     "EvidenceConfig",
     "LearnerConfig",
     "RlStageConfig",
@@ -153,23 +152,6 @@ class RuntimeConfig(StrictConfig):
                 "runtime.max_lag to 1 or more, over_lag to mask, or stragglers to requeue"
             )
         return self
-
-
-class EvaluationConfig(StrictConfig):
-    """The held-out protocol, frozen before the run."""
-
-    every: int = Field(default=20, ge=1, le=10_000_000)
-    """Steps of the RL stage between evaluations."""
-    tasks: int = Field(default=200, ge=1, le=10_000_000)
-    """Held-out tasks; the first so many of the split."""
-    samples: int = Field(default=2, ge=1, le=65536)
-    """Attempts at each."""
-    temperature: float = Field(default=1.0, ge=0, le=100)
-    top_p: float = Field(default=1.0, gt=0, le=1)
-    level: float = Field(default=0.95, gt=0, lt=1)
-    """Of the intervals."""
-    seed: int = Field(default=0, ge=0, lt=2**53)
-    """Goes into the protocol's digest, which seeds its episodes."""
 
 
 class EvidenceConfig(StrictConfig):
