@@ -27,15 +27,17 @@ from rollwright.batches import (
 from rollwright.batches.strata import strata_of
 from rollwright.evaluation import Baseline
 from rollwright.evaluation.measures import Beside, measure
+from rollwright.record import Group, TerminalReason
 from rollwright.record.metrics import METRICS, STRATA, metric_named
 from rollwright.runtime.collected_metrics import duplicates_refused, outcomes_before_filter
-from rollwright.runtime.learning import reference_metrics
+from rollwright.runtime.learning import queue_metrics, reference_metrics
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
 from rollwright.runtime.mixing import SourceMix
 from rollwright.runtime.probes import ProbeReport, probe_metrics
 from rollwright.runtime.timebook import PartTimes
 from tests.batches.episodes import NOW, POLICY, chat, episode, group, outcome_of
 from tests.evaluation.held_out import judged, protocol, scored
+from tests.runtime.ledger_rows import ledger_row
 from tests.runtime.test_metrics import member
 
 SOURCE = Path(rollwright.__file__).parent
@@ -82,13 +84,27 @@ def full_update():
         *update_metrics(plan, outcome, objective, now=NOW),
         *batch_metrics(replace(critic, value_targets=batch.advantages), success_at=1.0, now=NOW),
         *batch_metrics(late, success_at=1.0, now=NOW),
-    ), {one.label for one in strata_of(plan)}
+    ), {one.label for one in strata_of(plan, success_at=1.0)}
 
 
 def full_step():
     part = [("answer", 1.0, 1.0)]
-    members = [member(0, 1.0, components=part, statuses=["ok"]), member(1, 0.0), member(2, "grader_error")]
-    episodes = StepEpisodes(members=members, others=[], success_at=1.0)
+    members = [
+        member(0, 1.0, components=part, statuses=["ok"], source="math"),
+        member(1, 0.0, components=part),
+        member(2, "grader_error"),
+        member(3, 0.0, reason=TerminalReason.TOKEN_LIMIT),
+    ]
+    lost = member(9, 0.0)
+    rows = [ledger_row(m, "trained") for m in members] + [ledger_row(lost, "filtered", rule="no_contrast")]
+    episodes = StepEpisodes(
+        members=members,
+        others=[lost],
+        success_at=1.0,
+        groups=[Group(group_id=0, task=members[0].trajectory.task, size=4, members=tuple(members))],
+        ledger=rows,
+        num_useful=1,
+    )
     parts = PartTimes(seconds={("engine", "busy"): 1.5})
     clock = StepClock(collect_s=2.0, learn_s=1.0, publish_s=0.5, save_s=0.25, parts=parts)
     mix = SourceMix({"math": 0.5, "code": 0.5}, "deficit")
@@ -96,7 +112,8 @@ def full_step():
     mix.accepted("math", 10)
     seen = outcomes_before_filter([ProposedGroup(group_id=0, source="math", rewards=(0.0, 1.0))], success_at=1.0)
     measures = (*mix.report(), *seen, duplicates_refused(0))
-    return step_metrics(1, episodes, balance={"trained": 3}, clock=clock, now=NOW, measures=measures)
+    of_step = step_metrics(1, episodes, balance={"trained": 3}, clock=clock, now=NOW, measures=measures)
+    return (*queue_metrics(episodes.groups, step=1, now=NOW), *of_step)
 
 
 def full_probe():
@@ -140,7 +157,7 @@ def test_every_metric_is_made_by_a_function_or_left_to_a_room():
 
 
 def test_what_is_stratified_is_what_the_table_says():
-    assert {one.name for one in METRICS if one.strata} == STRATIFIED
+    assert {one.name for one in METRICS if one.strata == STRATA} == STRATIFIED
 
 
 def test_only_time_rates_and_memory_are_left_out_of_the_hash_of_a_run():

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from rollwright.algorithms import (
     bypassing_proximal,
@@ -10,10 +11,22 @@ from rollwright.algorithms import (
 )
 from rollwright.algorithms.credit.centered import center_within_group
 from rollwright.algorithms.denominators.plain import TokenMean
+from rollwright.algorithms.diagnostics.token_values import Strata, quantiles_by_stratum
 from rollwright.algorithms.presets import score_function
 from rollwright.batches import BatchRules, batch_metrics, plan_step, plan_updates, update_metrics, with_score
 from rollwright.record import Flag, TokenSpan
-from tests.batches.episodes import DEMONSTRATION, NOW, ON_POLICY, POLICY, Forest, chat, episode, group, outcome_of
+from tests.batches.episodes import (
+    DEMONSTRATION,
+    NOW,
+    ON_POLICY,
+    POLICY,
+    Forest,
+    chat,
+    episode,
+    group,
+    outcome_of,
+    verdict_on,
+)
 from tests.cases import case, method_fixture
 
 OBJECTIVE = score_function("centered", credit=center_within_group, weights=TokenMean())
@@ -279,3 +292,59 @@ def test_how_well_a_critic_predicts_is_measured_where_there_is_one():
     metrics = {m.name: m.value for m in batch_metrics(critic, success_at=1.0, now=NOW)}
     assert metrics["value/explained_var"] == pytest.approx(fixture.expect["explained_variance"], rel=1e-6)
     assert "value/explained_var" not in {m.name for m in batch_metrics(batch, success_at=1.0, now=NOW)}
+
+
+def test_entropy_divergence_and_tails_are_told_apart_by_outcome_and_by_difficulty():
+    easy = [episode(chat(("task", 1), ("policy", 2)), slot=slot, outcome=1.0) for slot in range(2)]
+    hard = [
+        episode(chat(("task", 1), ("policy", 2)), group=1, slot=slot, outcome=float(slot == 0)) for slot in range(2)
+    ]
+    scores = np.linspace(-2.0, -0.1, 12).astype(np.float32)
+    found = numbers([group(*easy), group(*hard)], current=scores, entropy=-scores)
+    trained = [1, 2, 4, 5, 7, 8, 10, 11]
+    assert found["entropy/sampled outcome=wrong"] == pytest.approx(-float(scores[[10, 11]].mean()))
+    assert found["entropy/full difficulty=1"] == pytest.approx(-float(scores[[1, 2, 4, 5]].mean()))
+    assert found["entropy/full difficulty=(0.25,0.5]"] == pytest.approx(-float(scores[[7, 8, 10, 11]].mean()))
+    assert found["entropy/full"] == pytest.approx(-float(scores[trained].mean()))
+    assert found["is/quantiles difficulty=1 quantile=0.5"] == pytest.approx(found["is/max difficulty=1"])
+
+
+def test_quantiles_of_a_stratum_are_those_of_its_tokens_alone():
+    values = torch.tensor([5.0, 1.0, torch.nan, 3.0, 2.0, 4.0], dtype=torch.float64)
+    part = Strata(label="source", names=("a", "b", "c"), index=torch.tensor([0, 1, 1, 0, 1, 0]))
+    found = {
+        (n.labels["source"], n.labels["quantile"]): n.value for n in quantiles_by_stratum("is/quantiles", values, part)
+    }
+    for name, own in {"a": [5.0, 3.0, 4.0], "b": [1.0, 2.0]}.items():
+        whole = torch.tensor(own).sort().values
+        for level in (0.5, 0.9, 0.95, 0.99):
+            assert found[name, str(level)] == float(whole[min(len(own) - 1, int(level * len(own)))])
+    assert not [key for key in found if key[0] == "c"]
+
+
+def test_rows_are_counted_by_temperature_and_those_without_one_stand_out():
+    batch = plan_step(
+        [group(episode(chat(("task", 1), ("policy", 2)), slot=0, outcome=1.0))],
+        step=1,
+        objective=OBJECTIVE,
+        eligible=POLICY,
+        rules=ON_POLICY,
+    )
+    (drawn,) = set(batch.temperature[batch.action_mask].tolist())
+    by_name = {(m.name, m.labels.get("bucket")): m.value for m in batch_metrics(batch, success_at=1.0, now=NOW)}
+    assert by_name["ptgs/temperature", f"{drawn:g}"] == 1.0
+    assert by_name["ptgs/fallback_rows", None] == 0.0
+    lost = replace(batch, temperature=np.full_like(batch.temperature, np.nan))
+    by_name = {(m.name, m.labels.get("bucket")): m.value for m in batch_metrics(lost, success_at=1.0, now=NOW)}
+    assert by_name["ptgs/fallback_rows", None] == 1.0
+
+
+def test_a_reward_behind_what_the_world_said_counts_as_moved():
+    rewarded = {number: moved_of(number) for number in (1, 2)}
+    assert rewarded == {1: 0.0, 2: 1.0}, "segment 1 is the policy's, segment 2 a tool's"
+
+
+def moved_of(segment: int) -> float | None:
+    member = episode(chat(("task", 1), ("policy", 2), ("tool", 2)), slot=0, outcome=1.0)
+    paid = verdict_on(member.trajectory_id, segment, 0.5, scope="turn")
+    return numbers([group(replace(member, verdicts=(*member.verdicts, paid)))])["mask/rewards_moved"]

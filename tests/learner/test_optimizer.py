@@ -98,3 +98,17 @@ def test_a_skip_advances_neither_adamw_nor_schedule():
 def test_settings_that_go_nowhere_are_refused(make):
     with pytest.raises(LearnerError):
         make()
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.5])
+def test_the_norm_of_an_update_is_that_of_the_difference_of_the_weights(weight_decay):
+    schedule = Schedule(learning_rate=0.1, warmup_updates=4)
+    optimizer, parameters = optimizer_of([1.0, -2.0, 3.0], schedule=schedule, weight_decay=weight_decay, clip_norm=1.0)
+    for gradient in ([3.0, 4.0, 0.0], [0.1, -2.0, 0.3], [0.0, 0.0, 1e-3]):
+        before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+        give(parameters, gradient)
+        said = optimizer.update().update_norm
+        moved = torch.cat([(parameters[name].detach() - before[name]).flatten() for name in parameters])
+        assert said == pytest.approx(float(moved.norm()), rel=1e-5)
+    give(parameters, [float("nan")] * 3)
+    assert optimizer.update().update_norm == optimizer.skip().update_norm == 0.0

@@ -212,6 +212,8 @@ class UpdateOutcome:
     skipped_reason: str | None
     coefficients: Mapping[str, float] = field(default_factory=lambda: {})
     """Component of each regularizer, and place of each controller that stands elsewhere, to the number in effect."""
+    update_norm: float | None = None
+    """Norm of the change of the weights; None where nobody measured it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

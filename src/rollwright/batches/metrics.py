@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from rollwright.algorithms.diagnostics.updates import (
 from rollwright.algorithms.objective import CreditInputs, Objective
 from rollwright.batches.layout import StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.batches.measures import measures_of
+from rollwright.batches.rewards import num_moved_rewards
 from rollwright.batches.strata import strata_of
 from rollwright.batches.updates import components_of
 from rollwright.record import Metric
@@ -43,6 +45,7 @@ def update_metrics(
     objective: Objective,
     *,
     now: datetime,
+    success_at: float = 1.0,
     reference: NDArray[np.float32] | None = None,
 ) -> tuple[Metric, ...]:
     """Metrics of one optimizer step, of all its tokens and of their strata.
@@ -52,6 +55,7 @@ def update_metrics(
         outcome: what the learner did with it.
         objective: its components.
         now: their time stamp.
+        success_at: reward from which an episode is right, verifier units.
         reference: (T,) scores of a frozen model that the objective does not read.
 
     Returns:
@@ -61,7 +65,7 @@ def update_metrics(
     tokens = measures_of(plan, compared, objective)
     numbers = [
         *_update_numbers(plan, outcome, objective, tokens),
-        *stratified_diagnostics(tokens, strata_of(plan)),
+        *stratified_diagnostics(tokens, strata_of(plan, success_at=success_at)),
         *_coefficient_mass(plan, outcome, objective),
     ]
     return _stamp(numbers, plan.batch, plan.update, now)
@@ -99,6 +103,7 @@ def batch_metrics(batch: StepBatch, *, success_at: float, now: datetime) -> tupl
         *lag_diagnostics(versions, mask, learner_version=batch.step - 1),
         *_withheld(batch),
         *_masks(batch),
+        *_temperatures(batch),
         *group_diagnostics(_episodes(batch), success_at=success_at),
         *_values(batch),
     ]
@@ -138,6 +143,7 @@ def _denominators(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective
 
 def _optimizer(outcome: UpdateOutcome) -> Iterator[Diagnostic]:
     yield Diagnostic(name="policy/grad_norm", value=outcome.grad_norm, unit="1", num_items=1)
+    yield Diagnostic(name="policy/update_norm", value=outcome.update_norm, unit="1", num_items=1)
     yield Diagnostic(name="policy/lr", value=outcome.learning_rate, unit="1", num_items=1)
     yield Diagnostic(name="policy/applied", value=float(outcome.is_applied), unit="count", num_items=1)
 
@@ -202,8 +208,30 @@ def _masks(batch: StepBatch) -> Iterator[Diagnostic]:
     empty = int((np.diff(running[batch.row_offsets]) == 0).sum())
     yield Diagnostic(name="mask/empty_rows", value=float(empty), unit="count", num_items=len(batch.rows))
     unpredicted = batch.action_mask[batch.row_offsets[:-1][np.diff(batch.row_offsets) > 0]].sum()
+    moved = num_moved_rewards(batch)
+    yield Diagnostic(name="mask/rewards_moved", value=float(moved), unit="count", num_items=len(batch.rows))
     foreign = int((batch.action_mask & ~batch.acts).sum() + unpredicted)
     yield Diagnostic(name="mask/observation_grad", value=float(foreign), unit="count", num_items=len(batch.token_ids))
+
+
+def _temperatures(batch: StepBatch) -> Iterator[Diagnostic]:
+    """Rows by the temperature that their trained tokens were drawn at; those without one are of another engine."""
+    known = batch.action_mask & np.isfinite(batch.temperature)
+    counts: Counter[str] = Counter()
+    missing = 0
+    for start, stop in pairwise(batch.row_offsets.tolist()):
+        drawn = batch.temperature[start:stop][known[start:stop]]
+        counts.update([f"{drawn[0]:g}"] if len(drawn) else [])
+        missing += int(batch.action_mask[start:stop].sum()) > len(drawn)
+    for bucket, count in sorted(counts.items()):
+        yield Diagnostic(
+            name="ptgs/temperature",
+            value=float(count),
+            unit="count",
+            num_items=len(batch.rows),
+            labels={"bucket": bucket},
+        )
+    yield Diagnostic(name="ptgs/fallback_rows", value=float(missing), unit="count", num_items=len(batch.rows))
 
 
 def _episodes(batch: StepBatch) -> CreditInputs:

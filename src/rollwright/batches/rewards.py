@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollwright.batches.errors import BatchError
+from rollwright.batches.layout import StepBatch
 from rollwright.batches.rows import Branch, Place
 from rollwright.record import ScoredTrajectory, Verdict
 
-__all__ = ["row_reward", "state_indices", "step_rewards"]
+__all__ = ["num_moved_rewards", "row_reward", "state_indices", "step_rewards"]
 
 
 def row_reward(member: ScoredTrajectory, row: Branch, shared: frozenset[int]) -> float:
@@ -65,6 +66,26 @@ def step_rewards(
                 before = int(np.searchsorted(tokens, place.stop))
                 paid[tokens[max(before - 1, low)]] += value
     return paid
+
+
+def num_moved_rewards(batch: StepBatch) -> int:
+    """How many rewards of turns stand behind a token that the policy did not sample, so that another one is paid.
+
+    Args:
+        batch: of a step; a row without any action token loses its rewards and is not counted.
+    """
+    rewards = [_turn_rewards(member) for member in batch.members]
+    if not any(rewards):
+        return 0
+    moved = 0
+    for row, start, stop in zip(batch.rows, batch.row_offsets[:-1], batch.row_offsets[1:], strict=True):
+        if not batch.acts[start:stop].any():
+            continue
+        segments = batch.members[row.member].trajectory.segments
+        ends = {number: int(start) + segments[number].start + segments[number].num_tokens for number in row.segments}
+        paid = [ends[segment] for segment, value in rewards[row.member] if value and segment in ends]
+        moved += sum(not batch.acts[end - 1] for end in paid)
+    return moved
 
 
 def state_indices(members: Sequence[ScoredTrajectory], places: Sequence[Place], num_tokens: int) -> NDArray[np.int64]:

@@ -338,7 +338,12 @@ class CausalLearner:
         report = self.optimizer.update() if math.isfinite(ledger.loss) else self.optimizer.refuse("loss")
         if report.bad_tensor is None:
             self.counters.num_bad_in_a_row = 0
-            return UpdateFacts(grad_norm=report.grad_norm, learning_rate=report.learning_rate, skipped_reason=None)
+            return UpdateFacts(
+                grad_norm=report.grad_norm,
+                learning_rate=report.learning_rate,
+                skipped_reason=None,
+                update_norm=report.update_norm,
+            )
         self.counters.num_bad_in_a_row += 1
         reason = f"not finite: {report.bad_tensor}; trajectories {', '.join(suspects(plan, ledger))}"
         if self.counters.num_bad_in_a_row >= self.settings.max_bad_updates:

@@ -112,6 +112,8 @@ class UpdateReport:
     """Of this update; where it was skipped, what it would have had."""
     bad_tensor: str | None
     """Name of the first parameter whose gradient is not finite; None: the update was applied."""
+    update_norm: float = 0.0
+    """Of the change of all weights together; 0 where none moved."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -139,6 +141,7 @@ class Optimizer:
         norm = torch.nn.utils.get_total_norm(list(grads.values()))
         grad_norm = float(norm)
         bad: str | None = None
+        update_norm = 0.0
         if math.isfinite(grad_norm):
             if grad_norm > self.settings.clip_norm:
                 torch.nn.utils.clip_grads_with_norm_(self.parameters.values(), self.settings.clip_norm, norm)
@@ -146,11 +149,29 @@ class Optimizer:
                 group["lr"] = rate
             self.adamw.step()
             self.num_applied += 1
+            update_norm = self._moved(rate)
         else:
             bad = next((name for name, grad in grads.items() if not bool(grad.isfinite().all())), "the norm overflows")
             self.num_skipped += 1
         self.clear()
-        return UpdateReport(grad_norm=grad_norm, learning_rate=rate, bad_tensor=bad)
+        return UpdateReport(grad_norm=grad_norm, learning_rate=rate, bad_tensor=bad, update_norm=update_norm)
+
+    @torch.no_grad()
+    def _moved(self, rate: float) -> float:
+        """Norm of the last change of the weights, from AdamW's moments: no copy of the weights is held for it."""
+        settings, norms = self.settings, list[Tensor]()
+        low, high = 1 - settings.beta1**self.num_applied, 1 - settings.beta2**self.num_applied
+        for group in self.adamw.param_groups:
+            decay = group["weight_decay"]
+            for parameter in group["params"]:
+                state = self.adamw.state[parameter]
+                spread = state["exp_avg_sq"].div(high).sqrt_().add_(settings.epsilon)
+                change = state["exp_avg"].div(low).div_(spread)
+                if decay:
+                    # θ' = (1 − η·d)·θ − η·u, so that θ is (θ' + η·u)/(1 − η·d).
+                    change = change.add(parameter.detach().add(change, alpha=rate), alpha=decay / (1 - rate * decay))
+                norms.append(change.norm())
+        return rate * float(torch.stack(norms).norm())
 
     def skip(self) -> UpdateReport:
         """Count an update that has nothing to train, changing nothing else."""

@@ -53,6 +53,8 @@ class UpdateFacts:
     grad_norm: float
     learning_rate: float
     skipped_reason: str | None
+    update_norm: float = 0.0
+    """Of the change of the weights."""
 
 
 class TokenLedger:
@@ -136,4 +138,5 @@ class TokenLedger:
             learning_rate=facts.learning_rate,
             is_applied=facts.skipped_reason is None,
             skipped_reason=facts.skipped_reason,
+            update_norm=facts.update_norm,
         )

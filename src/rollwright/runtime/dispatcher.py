@@ -70,12 +70,6 @@ class DispatchRules:
     success_at: float = 1.0
     """Reward from which an attempt is right, for the shares of groups without contrast."""
 
-    @property
-    def is_plain(self) -> bool:
-        """True where every dispatched group is trained in its turn."""
-        is_synchronous = self.admission.max_lag == 0 and self.stragglers == "wait"
-        return is_synchronous and self.mixture == "dispatch" and self.refill is None
-
 
 class Dispatcher:
     """The collector of an RL stage."""
@@ -342,8 +336,6 @@ class Dispatcher:
 
     def _measures(self) -> tuple[Diagnostic, ...]:
         refused = self._deliveries.take_refused()
-        if self._rules.is_plain:
-            return (duplicates_refused(refused),) if refused else ()
         seen: tuple[Diagnostic, ...] = ()
         if self._rules.refill is not None:
             seen = outcomes_before_filter(self._proposed, success_at=self._rules.success_at)

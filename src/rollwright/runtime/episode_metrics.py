@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from rollwright.algorithms.diagnostics.updates import Diagnostic
-from rollwright.record import ScoredTrajectory, TerminalReason
+from rollwright.record import Group, LedgerRow, ScoredTrajectory, TerminalReason
 from rollwright.statistics import choice_entropy, repeated_share
 
 __all__ = ["StepEpisodes", "episode_metrics"]
@@ -32,6 +32,12 @@ class StepEpisodes:
     """Filtered, expired and failed ones, which were not."""
     success_at: float
     """Reward from which an episode is right, verifier units."""
+    groups: Sequence[Group] = ()
+    """Of the batch; their members are `members`."""
+    ledger: Sequence[LedgerRow] = ()
+    """Changes of slots in the step."""
+    num_useful: int | None = None
+    """Trained episodes that carried a gradient; None where nobody counted."""
 
 
 def episode_metrics(episodes: StepEpisodes) -> Iterator[Diagnostic]:
@@ -50,6 +56,7 @@ def episode_metrics(episodes: StepEpisodes) -> Iterator[Diagnostic]:
     yield from _lengths(episodes)
     yield from _rewards(episodes)
     yield from _variety(episodes)
+    yield from _costs(episodes)
 
 
 def _endings(members: Sequence[ScoredTrajectory]) -> Iterator[Diagnostic]:
@@ -98,6 +105,8 @@ def _tools(members: Sequence[ScoredTrajectory]) -> Iterator[Diagnostic]:
     yield _share("env/timeout", statuses["timeout"], len(calls))
     refused = sum(any(c.status == "refused" for c in m.trajectory.tool_calls) for m in members)
     yield _share("env/violation", refused, len(members))
+    garbled = sum(any(c.status == "invalid_call" and not c.tool for c in m.trajectory.tool_calls) for m in members)
+    yield _share("env/parser_error", garbled, len(members))
     yield _mean("env/tool_latency", [c.latency_s for c in calls], "s")
     yield _mean("env/steps", [float(m.trajectory.num_turns) for m in members], "turns")
 
@@ -136,8 +145,6 @@ def _rewards(episodes: StepEpisodes) -> Iterator[Diagnostic]:
     for name, values in _by(scored, lambda member: [(c.name, c.value) for c in member.reward_components]):
         yield _mean("reward/component", values, "reward", {"component": name})
         yield _spread("reward/component", values, {"component": name})
-    for source, values in _by(scored, lambda member: [(member.trajectory.task.source, float(member.outcome))]):
-        yield _mean("reward/total", values, "reward", {"source": source})
 
 
 def _variety(episodes: StepEpisodes) -> Iterator[Diagnostic]:
@@ -153,6 +160,20 @@ def _variety(episodes: StepEpisodes) -> Iterator[Diagnostic]:
     yield _mean("explore/repeated_traj_rate", [share for share in repeated if share is not None], "fraction")
     choices = [choice_entropy([c.tool for m in members for c in m.trajectory.tool_calls]) for members in groups]
     yield _mean("explore/tool_choice_entropy", [nats for nats in choices if nats is not None], "nat")
+
+
+def _costs(episodes: StepEpisodes) -> Iterator[Diagnostic]:
+    """What tools and graders of every attempt cost, for each one of the batch that is right; None where none tells."""
+    attempts = [*episodes.members, *episodes.others]
+    costs = [m.trajectory.cost for m in attempts] + [v.cost for m in attempts for v in m.verdicts]
+    known = [cost for cost in costs if cost is not None]
+    right = sum(not isinstance(m.outcome, str) and float(m.outcome) >= episodes.success_at for m in episodes.members)
+    yield Diagnostic(
+        name="env/cost_per_success",
+        value=sum(known) / right if known and right else None,
+        unit="currency",
+        num_items=right,
+    )
 
 
 def _actions(member: ScoredTrajectory) -> Hashable:

@@ -26,7 +26,7 @@ from rollwright.batches import (
 from rollwright.record import Group, Metric, Receipt
 from rollwright.runtime.parts import Learner
 
-__all__ = ["Learned", "Lesson", "learn", "reference_metrics"]
+__all__ = ["Learned", "Lesson", "learn", "queue_metrics", "reference_metrics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,7 @@ def learn(
         now: stamps the metrics.
     """
     began = time.monotonic()
+    waited = queue_metrics(groups, step=step, now=now())
     objective = lesson.objective
     draft = lay_out(groups, step=step, eligible=lesson.eligible, rules=lesson.rules)
     batch = give_credit(learner.score_before_credit(draft, objective), objective, rules=lesson.rules)
@@ -79,7 +80,7 @@ def learn(
         advance_memories(objective, credit_inputs(batch, range(len(batch.rows)), batch.acts))
     outcome = learner.train(batch, objective, first_update=first_update)
     receipts: list[Receipt] = []
-    metrics: list[Metric] = [*batch_metrics(batch, success_at=lesson.success_at, now=now())]
+    metrics: list[Metric] = [*batch_metrics(batch, success_at=lesson.success_at, now=now()), *waited]
     reference: NDArray[np.float32] | None = None
     if lesson.measures_reference:
         asked = time.monotonic()
@@ -88,8 +89,33 @@ def learn(
         reference = scores.logprobs
     for plan, update in outcome:
         receipts += receipts_of(plan, update, objective)
-        metrics += update_metrics(plan, update, objective, now=now(), reference=reference)
+        metrics += update_metrics(plan, update, objective, now=now(), success_at=lesson.success_at, reference=reference)
     return Learned(updates=outcome, receipts=tuple(receipts), metrics=tuple(metrics), seconds=time.monotonic() - began)
+
+
+def queue_metrics(groups: Sequence[Group], *, step: int, now: datetime) -> tuple[Metric, ...]:
+    """How long the episodes of a batch waited from their end to their training: mean and longest.
+
+    Args:
+        groups: of the batch.
+        step: that trains them.
+        now: when it begins.
+    """
+    waits = [max(0.0, (now - m.trajectory.ended_at).total_seconds()) for group in groups for m in group.members]
+    found = {"mean": sum(waits) / len(waits), "max": max(waits)} if waits else {"mean": None, "max": None}
+    return tuple(
+        Metric(
+            step=step,
+            update=0,
+            name="stale/queue_age",
+            value=value,
+            unit="s",
+            labels={"stat": stat},
+            num_items=len(waits),
+            recorded_at=now,
+        )
+        for stat, value in found.items()
+    )
 
 
 def reference_metrics(

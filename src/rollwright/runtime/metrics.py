@@ -1,12 +1,14 @@
 """The numbers of a step that only the loop knows: its episodes, slots and time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from rollwright.algorithms.diagnostics.updates import Diagnostic
 from rollwright.record import Metric
 from rollwright.runtime.episode_metrics import StepEpisodes, episode_metrics
+from rollwright.runtime.episode_strata import episode_strata_metrics
+from rollwright.runtime.flow_metrics import flow_metrics
 from rollwright.runtime.timebook import PartTimes
 
 __all__ = ["StepClock", "StepEpisodes", "step_metrics"]
@@ -23,6 +25,13 @@ class StepClock:
     """For which the step before held the loop while it was written."""
     parts: PartTimes
     """Of the run, since the step before came to this place."""
+    num_accelerators: int = 0
+    """That the run holds; 0: the machine's processors alone."""
+
+    @property
+    def step_s(self) -> float:
+        """The whole step, but for an evaluation."""
+        return self.collect_s + self.learn_s + self.publish_s + self.save_s
 
 
 def step_metrics(
@@ -50,6 +59,8 @@ def step_metrics(
     sampled = sum(m.trajectory.num_action_tokens for m in episodes.members)
     numbers = [
         *episode_metrics(episodes),
+        *episode_strata_metrics(episodes.members, step=step, success_at=episodes.success_at),
+        *flow_metrics(episodes.groups, episodes.others, episodes.ledger, success_at=episodes.success_at),
         *(
             Diagnostic(name="data/slots", value=float(count), unit="slots", num_items=count, labels={"state": state})
             for state, count in balance.items()
@@ -68,6 +79,7 @@ def step_metrics(
             unit="tokens/s",
             num_items=sampled,
         ),
+        *_yields(episodes, clock),
         *measures,
     ]
     return tuple(
@@ -83,3 +95,13 @@ def step_metrics(
         )
         for n in numbers
     )
+
+
+def _yields(episodes: StepEpisodes, clock: StepClock) -> Iterator[Diagnostic]:
+    """Episodes that were trained, and those that carried a gradient, for an hour of what the run occupies."""
+    hours = clock.step_s * max(1, clock.num_accelerators) / 3600
+    per = {"per": "accelerator" if clock.num_accelerators else "machine"}
+    counts = {"sys/accepted_per_gpu_hour": len(episodes.members), "sys/useful_per_gpu_hour": episodes.num_useful}
+    for name, count in counts.items():
+        value = None if count is None or not hours else count / hours
+        yield Diagnostic(name=name, value=value, unit="1/h", num_items=count or 0, labels=per)

@@ -48,7 +48,7 @@ class Reporter:
             self.max_mismatch = max(mismatch, self.max_mismatch or 0.0)
         self.num_tokens += tokens
         self.num_episodes += len(members)
-        seconds = clock.collect_s + clock.learn_s + clock.publish_s + clock.save_s
+        seconds = clock.step_s
         self._pace = seconds if self._pace is None else 0.8 * self._pace + 0.2 * seconds
         last = learned.updates[-1][1]
         return StepReport(

@@ -4,36 +4,19 @@ Where a score is not finite the token is left out of what reads it, and counted.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 import torch
 from torch import Tensor
 
 from rollwright.algorithms.diagnostics.measurement import Diagnostic, largest_of, mean_of, share_of
 from rollwright.algorithms.diagnostics.token_measures import TokenMeasures
-from rollwright.algorithms.diagnostics.token_values import reduce_whole, token_values
-from rollwright.algorithms.flags import (
-    CLIPPED_HIGH,
-    CLIPPED_LOW,
-    DUAL_CLIP,
-    NON_FINITE,
-    OUTER_CLIP,
-    OUTSIDE_SUPPORT,
-    SELECTED,
-    SEQUENCE_MASK,
-    TOKEN_MASK,
-    ZERO_ADVANTAGE,
-    has_flag,
-)
+from rollwright.algorithms.diagnostics.token_values import CUTS, QUANTILES, SIDES, reduce_whole, token_values
+from rollwright.algorithms.flags import NON_FINITE, SELECTED, ZERO_ADVANTAGE, has_flag
 from rollwright.algorithms.ratios.token_ratios import LOG_RATIO_BOUND, clamped_exp
 from rollwright.algorithms.regularizers.kl import is_k3_clamped, k3_of
 from rollwright.algorithms.staleness.lag import lag_of
 
 __all__ = ["effective_sample_size", "lag_diagnostics", "token_diagnostics"]
-
-_QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
-_SIDES: Final = {"high": CLIPPED_HIGH, "low": CLIPPED_LOW, "dual": DUAL_CLIP, "outer": OUTER_CLIP}
-_CUTS: Final = {"token": TOKEN_MASK, "sequence": SEQUENCE_MASK, "support": OUTSIDE_SUPPORT}
 
 
 def token_diagnostics(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
@@ -139,8 +122,8 @@ def _reasons(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
     """Clips and cuts by their kind, and the share of tokens that a stage of the update selected."""
     flags = tokens.flags
     return (
-        *(share_of("policy/clip_frac", has_flag(flags, bit), {"side": side}) for side, bit in _SIDES.items()),
-        *(share_of("policy/mask_frac", has_flag(flags, bit), {"reason": reason}) for reason, bit in _CUTS.items()),
+        *(share_of("policy/clip_frac", has_flag(flags, bit), {"side": side}) for side, bit in SIDES.items()),
+        *(share_of("policy/mask_frac", has_flag(flags, bit), {"reason": reason}) for reason, bit in CUTS.items()),
         share_of("entropy/cov_share", has_flag(flags, SELECTED)),
     )
 
@@ -211,7 +194,7 @@ def _importance(tokens: TokenMeasures, above: str, labels: Mapping[str, str]) ->
                 num_items=count,
                 labels={**labels, "quantile": str(level)},
             )
-            for level in _QUANTILES
+            for level in QUANTILES
         ),
     )
 

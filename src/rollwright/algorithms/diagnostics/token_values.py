@@ -1,18 +1,41 @@
 """Metrics of an update that are one value a trained token, reduced over all of them or over every stratum at once."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal, assert_never
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rollwright.algorithms.diagnostics.measurement import Diagnostic
 from rollwright.algorithms.diagnostics.token_measures import TokenMeasures
-from rollwright.algorithms.flags import CLIPPED_HIGH, CLIPPED_LOW, DUAL_CLIP, has_flag
+from rollwright.algorithms.flags import (
+    CLIPPED_HIGH,
+    CLIPPED_LOW,
+    DUAL_CLIP,
+    OUTER_CLIP,
+    OUTSIDE_SUPPORT,
+    SEQUENCE_MASK,
+    TOKEN_MASK,
+    has_flag,
+)
 from rollwright.algorithms.ratios.token_ratios import LOG_RATIO_BOUND, clamped_exp
 from rollwright.algorithms.regularizers.kl import k3_of
 
-__all__ = ["STRATIFIED", "Strata", "TokenValues", "reduce_by_stratum", "reduce_whole", "token_values"]
+__all__ = [
+    "CUTS",
+    "QUANTILES",
+    "SIDES",
+    "STRATIFIED",
+    "Strata",
+    "TokenValues",
+    "quantiles_by_stratum",
+    "reduce_by_stratum",
+    "reduce_whole",
+    "token_values",
+    "values_by_stratum",
+]
 
 STRATIFIED: Final = frozenset(
     {
@@ -24,13 +47,22 @@ STRATIFIED: Final = frozenset(
         "policy/mask_frac",
         "is/ess_frac",
         "is/max",
+        "is/quantiles",
         "is/frac_truncated",
         "entropy/full",
         "entropy/sampled",
+        "stale/lag",
     }
 )
-"""Names of these metrics; also measured by source, length, sign of the advantage, kind of action and lag."""
+"""Names of these metrics; also measured by source, length, sign of the advantage, kind of action, lag, outcome and
+difficulty."""
 
+QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
+"""Of a ratio."""
+SIDES: Final[Mapping[str, int]] = {"high": CLIPPED_HIGH, "low": CLIPPED_LOW, "dual": DUAL_CLIP, "outer": OUTER_CLIP}
+"""Clips by their side, as bits of a token's flags."""
+CUTS: Final[Mapping[str, int]] = {"token": TOKEN_MASK, "sequence": SEQUENCE_MASK, "support": OUTSIDE_SUPPORT}
+"""Why a token was cut, as bits of its flags."""
 _ACTING: Final = CLIPPED_HIGH | CLIPPED_LOW | DUAL_CLIP
 
 
@@ -44,6 +76,7 @@ class TokenValues:
     """(N,) float64; not finite where the token has none."""
     reduction: Literal["mean", "max", "effective_share"] = "mean"
     """effective_share: (Σw)²/(n·Σw²)."""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,24 +124,72 @@ def token_values(tokens: TokenMeasures) -> tuple[TokenValues, ...]:
     return (*found, TokenValues(name="entropy/sampled", unit="nat", values=-tokens.logprobs["current"]))
 
 
+def values_by_stratum(tokens: TokenMeasures) -> tuple[TokenValues, ...]:
+    """What is measured of strata alone, beside `token_values`: every side and reason that a token has, and ages.
+
+    Args:
+        tokens: N trained tokens.
+
+    Returns:
+        A side or a reason that no token of the update has is left out: it is 0 everywhere.
+    """
+    found = [_share("policy/clip_frac", has_flag(tokens.flags, bit), {"side": side}) for side, bit in SIDES.items()]
+    found += [_share("policy/mask_frac", has_flag(tokens.flags, bit), {"reason": why}) for why, bit in CUTS.items()]
+    lags = torch.where(tokens.lags < 0, torch.nan, tokens.lags.to(torch.float64))
+    return (
+        *(one for one in found if bool(one.values.any())),
+        TokenValues(name="stale/lag", unit="steps", values=lags, labels={"stat": "mean"}),
+        TokenValues(name="stale/lag", unit="steps", values=lags, reduction="max", labels={"stat": "max"}),
+    )
+
+
 def reduce_whole(one: TokenValues) -> Diagnostic:
     """The metric over all tokens that have a value; None where none has."""
     everything = Strata(label="", names=("",), index=torch.zeros(len(one.values), dtype=torch.int64))
     ((value, count),) = _reduced(one, everything)
-    return Diagnostic(name=one.name, value=value, unit=one.unit, num_items=count)
+    return Diagnostic(name=one.name, value=value, unit=one.unit, num_items=count, labels=one.labels)
 
 
 def reduce_by_stratum(one: TokenValues, strata: Strata) -> tuple[Diagnostic, ...]:
     """The metric over every stratum in which a token has a value, with the stratum as label."""
     return tuple(
-        Diagnostic(name=one.name, value=value, unit=one.unit, num_items=count, labels={strata.label: name})
+        Diagnostic(
+            name=one.name, value=value, unit=one.unit, num_items=count, labels={**one.labels, strata.label: name}
+        )
         for name, (value, count) in zip(strata.names, _reduced(one, strata), strict=True)
         if value is not None
     )
 
 
-def _share(name: str, where: Tensor) -> TokenValues:
-    return TokenValues(name=name, unit="fraction", values=where.to(torch.float64))
+def quantiles_by_stratum(name: str, values: Tensor, strata: Strata) -> tuple[Diagnostic, ...]:
+    """Quantiles of a ratio over every stratum in which a token has a value; the ⌊q·n⌋-th smallest, counted from 0.
+
+    Args:
+        name: of the metric.
+        values: (N,) float64; not finite where the token has none.
+        strata: of the same tokens.
+    """
+    known = values.isfinite()
+    index = strata.index[known].numpy()
+    ordered = values[known].numpy()[np.lexsort((values[known].numpy(), index))]
+    counts = np.bincount(index, minlength=len(strata.names))
+    starts = np.cumsum(counts) - counts
+    return tuple(
+        Diagnostic(
+            name=name,
+            value=float(ordered[start + min(count - 1, int(level * count))]),
+            unit="ratio",
+            num_items=count,
+            labels={"quantile": str(level), strata.label: stratum},
+        )
+        for stratum, start, count in zip(strata.names, starts.tolist(), counts.tolist(), strict=True)
+        if count
+        for level in QUANTILES
+    )
+
+
+def _share(name: str, where: Tensor, labels: Mapping[str, str] | None = None) -> TokenValues:
+    return TokenValues(name=name, unit="fraction", values=where.to(torch.float64), labels=labels or {})
 
 
 def _reduced(one: TokenValues, strata: Strata) -> list[tuple[float | None, int]]:

@@ -14,7 +14,13 @@ from rollwright.algorithms.diagnostics.group_metrics import explained_variance, 
 from rollwright.algorithms.diagnostics.measurement import Diagnostic, masked_mean
 from rollwright.algorithms.diagnostics.token_measures import TokenMeasures, measure_tokens
 from rollwright.algorithms.diagnostics.token_metrics import effective_sample_size, lag_diagnostics, token_diagnostics
-from rollwright.algorithms.diagnostics.token_values import Strata, reduce_by_stratum, token_values
+from rollwright.algorithms.diagnostics.token_values import (
+    Strata,
+    quantiles_by_stratum,
+    reduce_by_stratum,
+    token_values,
+    values_by_stratum,
+)
 from rollwright.algorithms.objective import Objective, TokenStreams
 
 __all__ = [
@@ -62,11 +68,11 @@ def stratified_diagnostics(tokens: TokenMeasures, strata: Sequence[Strata]) -> t
     Returns:
         Numbers that are defined, each with the stratum as label.
     """
-    values = token_values(tokens)
-    return tuple(
-        number
-        for part in strata
-        if len(part.index.bincount().nonzero()) > 1
-        for one in values
-        for number in reduce_by_stratum(one, part)
-    )
+    values = (*token_values(tokens), *values_by_stratum(tokens))
+    ratio = next((one.values for one in values if one.name == "is/max"), None)
+    found: list[Diagnostic] = []
+    for part in strata:
+        if len(part.index.bincount().nonzero()) > 1:
+            found += (number for one in values for number in reduce_by_stratum(one, part))
+            found += quantiles_by_stratum("is/quantiles", ratio, part) if ratio is not None else ()
+    return tuple(found)

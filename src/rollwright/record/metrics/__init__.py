@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from rollwright.record.metrics.entry import STRATA, Direction, MetricEntry
+from rollwright.record.metrics.entry import EPISODE_STRATA, STRATA, Direction, MetricEntry
 from rollwright.record.metrics.of_evaluations import OF_EVALUATIONS
 from rollwright.record.metrics.of_later import OF_LATER
 from rollwright.record.metrics.of_steps import OF_STEPS
 from rollwright.record.metrics.of_updates import OF_UPDATES
 
-__all__ = ["METRICS", "STRATA", "Direction", "MetricEntry", "metric_named"]
+__all__ = ["EPISODE_STRATA", "METRICS", "STRATA", "Direction", "MetricEntry", "metric_named"]
 
 METRICS: Final[tuple[MetricEntry, ...]] = (*OF_UPDATES, *OF_STEPS, *OF_EVALUATIONS, *OF_LATER)
 

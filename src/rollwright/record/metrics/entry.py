@@ -5,12 +5,16 @@ from typing import Final, Literal
 
 from rollwright.record.tables import is_measured_metric
 
-__all__ = ["STRATA", "Direction", "MetricEntry"]
+__all__ = ["EPISODE_STRATA", "STRATA", "Direction", "MetricEntry"]
 
 Direction = Literal["higher", "lower", "none"]
 
-STRATA: Final = ("source", "length", "advantage", "action", "lag")
-"""Labels by which a stratified metric of tokens is written again, each for its part of the tokens."""
+STRATA: Final = ("source", "length", "advantage", "action", "lag", "outcome", "difficulty")
+"""Labels by which a stratified metric of tokens is written again, each for its part of the tokens: source of the task;
+trained tokens of the row; sign of the advantage; reasoning, answer, tool_call, stop or other; steps since it was
+sampled; right, wrong or unscored episode; success rate of the prompt in the batch."""
+EPISODE_STRATA: Final = ("source", "length", "advantage", "lag", "outcome", "difficulty")
+"""The same of episodes: action tokens of the episode, sign of its reward against its group's mean, its oldest token."""
 
 
 @dataclass(frozen=True, slots=True)

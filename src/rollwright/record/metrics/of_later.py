@@ -7,7 +7,6 @@ from rollwright.record.metrics.entry import MetricEntry
 __all__ = ["OF_LATER"]
 
 OF_LATER: Final[tuple[MetricEntry, ...]] = (
-    MetricEntry("policy/update_norm", "norm of the change of the weights", "1", later="learner", alarm="a spike: stop"),
     MetricEntry("value/loss", "loss of the critic", "1", later="learner", direction="lower"),
     MetricEntry("distill/forward_kl", "KL(q ‖ π) over the vocabulary", "nat", later="learner", direction="lower"),
     MetricEntry("distill/reverse_kl", "KL(π ‖ q) over the vocabulary", "nat", later="learner", direction="lower"),
@@ -105,42 +104,12 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
     ),
     MetricEntry("judge/len_corr", "Pearson's correlation of score and length", "1", later="verifiers", alarm="gate"),
     MetricEntry(
-        "env/parser_error",
-        "share of episodes with a turn that could not be parsed",
-        "fraction",
-        later="rollout",
-        direction="lower",
-    ),
-    MetricEntry(
-        "env/crash", "share of episodes whose environment broke", "fraction", later="runtime", direction="lower"
-    ),
-    MetricEntry(
         "env/replay_fail",
         "replays of an episode that ended otherwise",
         "fraction",
         later="environments",
         direction="lower",
         alarm="above 0",
-    ),
-    MetricEntry(
-        "env/cost_per_success", "cost of all episodes over successes", "currency", later="runtime", direction="lower"
-    ),
-    MetricEntry("reward/difficulty", "prompts by success rate before the filter", "fraction", later="runtime"),
-    MetricEntry(
-        "data/truncated",
-        "episodes that a limit cut, by source",
-        "count",
-        later="runtime",
-        labels=("source",),
-        direction="lower",
-    ),
-    MetricEntry(
-        "data/retried",
-        "attempts after accidents, by source",
-        "count",
-        later="runtime",
-        labels=("source",),
-        direction="lower",
     ),
     MetricEntry("data/unique_prompt_clusters", "clusters of like prompts", "count", later="tasks"),
     MetricEntry(
@@ -150,35 +119,6 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
         later="tasks",
         direction="lower",
         alarm="above 0",
-    ),
-    MetricEntry(
-        "ptgs/fallback_rows",
-        "rows without a temperature",
-        "count",
-        later="runtime",
-        direction="lower",
-        alarm="above 0: ids do not match",
-    ),
-    MetricEntry("ptgs/temperature", "rows by temperature", "count", later="runtime", labels=("bucket",)),
-    MetricEntry("stale/queue_age", "seconds in the queue", "s", later="runtime", direction="lower"),
-    MetricEntry(
-        "stale/cancelled", "share of episodes cancelled for their age", "fraction", later="runtime", direction="lower"
-    ),
-    MetricEntry(
-        "group/incomplete", "share of groups that lost members", "fraction", later="runtime", direction="lower"
-    ),
-    MetricEntry("group/dropped", "share of groups dropped for it", "fraction", later="runtime", direction="lower"),
-    MetricEntry("group/padded", "share of groups filled up", "fraction", later="runtime", direction="lower"),
-    MetricEntry(
-        "mask/rewards_moved", "rewards that stood where nothing is trained and were moved", "count", later="batches"
-    ),
-    MetricEntry(
-        "sys/accepted_per_gpu_hour",
-        "trained episodes per accelerator hour",
-        "1/h",
-        later="runtime",
-        note="the headline",
-        direction="higher",
     ),
     MetricEntry("sys/restore_s", "going on from a checkpoint", "s", later="runtime", direction="lower"),
     MetricEntry("sys/watchdog_restarts", "restarts of a part that hung", "count", later="runtime", direction="lower"),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rollwright.record.metrics.entry import MetricEntry
+from rollwright.record.metrics.entry import EPISODE_STRATA, STRATA, MetricEntry
 
 __all__ = ["OF_STEPS"]
 
@@ -13,6 +13,9 @@ _EPISODES: Final = "rollwright.runtime.episode_metrics:episode_metrics"
 _MIX: Final = "rollwright.runtime.mixing:SourceMix"
 _STEP: Final = "rollwright.runtime.metrics:step_metrics"
 _LEARN: Final = "rollwright.runtime.learning:reference_metrics"
+_FLOW: Final = "rollwright.runtime.flow_metrics:flow_metrics"
+_STRATA: Final = "rollwright.runtime.episode_strata:episode_strata_metrics"
+_QUEUE: Final = "rollwright.runtime.learning:queue_metrics"
 _PROBES: Final = "rollwright.runtime.probes:probe_metrics"
 
 OF_STEPS: Final[tuple[MetricEntry, ...]] = (
@@ -22,6 +25,7 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         "steps",
         _LAGS,
         labels=("stat",),
+        strata=STRATA,
         direction="lower",
         alarm="above the run's largest lag",
     ),
@@ -72,6 +76,14 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         "reward/all_wrong", "share of groups at one level, below success", "fraction", _GROUPS, labels=("when",)
     ),
     MetricEntry(
+        "reward/difficulty",
+        "share of prompts by success rate, before_filter of all that was sampled, and of what is trained",
+        "fraction",
+        _FLOW,
+        labels=("when", "bucket"),
+        note="before and after tell what the filter changed",
+    ),
+    MetricEntry(
         "reward/no_baseline_frac", "share of groups with one scored episode", "fraction", _GROUPS, direction="lower"
     ),
     MetricEntry(
@@ -84,10 +96,11 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
     ),
     MetricEntry(
         "reward/total",
-        "mean and standard deviation (n) over scored episodes, each once; also by source, and before_filter",
+        "mean and standard deviation (n) over scored episodes, each once; also before_filter",
         "reward",
         _EPISODES,
-        labels=("stat", "source", "when"),
+        labels=("stat", "when"),
+        strata=EPISODE_STRATA,
         direction="higher",
         alarm="up while the held-out success falls: look for hacking",
     ),
@@ -97,6 +110,7 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         "reward",
         _EPISODES,
         labels=("component", "stat"),
+        strata=EPISODE_STRATA,
         note="watch correctness, format and length apart",
     ),
     MetricEntry("reward/hist_by_prompt", "share of prompts by success rate", "fraction", _EPISODES, labels=("bucket",)),
@@ -128,16 +142,18 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         "fraction",
         _EPISODES,
         labels=("reason",),
+        strata=EPISODE_STRATA,
         direction="lower",
         alarm="rising after filtering: a known failure",
         note="one run began near 40% at 8K tokens",
     ),
     MetricEntry(
         "len/response",
-        "mean, and .1, .5, .9, .99 quantiles of action tokens of an episode; also of right and of wrong ones",
+        "mean, and .1, .5, .9, .99 quantiles of action tokens of an episode; quantiles also of right and of wrong ones",
         "tokens",
         _EPISODES,
-        labels=("quantile", "outcome"),
+        labels=("quantile",),
+        strata=EPISODE_STRATA,
         alarm="only wrong answers grow: the bias of a mean by response",
     ),
     MetricEntry("env/tool_calls", "calls of an episode, mean; of each tool", "calls", _EPISODES, labels=("tool",)),
@@ -198,6 +214,103 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         alarm="gate",
         note="past its bound the run warns or stops; null: not finite",
     ),
+    MetricEntry(
+        "terminal/completed",
+        "share of episodes that came to an end of their own, cut by no limit and broken by nothing",
+        "fraction",
+        _STRATA,
+        strata=EPISODE_STRATA,
+        direction="higher",
+        note="by part alone; of the batch, terminal/reason has it",
+    ),
+    MetricEntry(
+        "env/parser_error",
+        "share of episodes with a call that could not be read",
+        "fraction",
+        _EPISODES,
+        direction="lower",
+    ),
+    MetricEntry(
+        "env/crash",
+        "share of attempts that engine, environment or sandbox broke",
+        "fraction",
+        _FLOW,
+        direction="lower",
+    ),
+    MetricEntry(
+        "env/cost_per_success",
+        "cost of tools and graders of every attempt over the right episodes of the batch",
+        "currency",
+        _EPISODES,
+        direction="lower",
+        note="null where no tool and no grader names a cost",
+    ),
+    MetricEntry("data/truncated", "attempts that a limit cut", "count", _FLOW, labels=("source",), direction="lower"),
+    MetricEntry(
+        "data/retried", "attempts made anew after an accident", "count", _FLOW, labels=("source",), direction="lower"
+    ),
+    MetricEntry(
+        "data/rejected",
+        "share of ended attempts that were filtered, expired or failed; by rule, and of each source, length and task",
+        "fraction",
+        _FLOW,
+        labels=("rule", "source", "length", "task"),
+        direction="lower",
+        note="by task the eight that lost most in the step; the table `ledger` has all",
+    ),
+    MetricEntry(
+        "stale/cancelled",
+        "share of slots that came to an end which their age cut: expired, or given up as stragglers",
+        "fraction",
+        _FLOW,
+        direction="lower",
+    ),
+    MetricEntry(
+        "stale/queue_age",
+        "from an episode's end to the training of its batch, mean and longest",
+        "s",
+        _QUEUE,
+        labels=("stat",),
+        direction="lower",
+    ),
+    MetricEntry(
+        "group/incomplete",
+        "share of groups, dropped ones among them, that lost members",
+        "fraction",
+        _FLOW,
+        direction="lower",
+    ),
+    MetricEntry("group/dropped", "share of groups dropped for it", "fraction", _FLOW, direction="lower"),
+    MetricEntry(
+        "group/padded",
+        "share of groups filled up",
+        "fraction",
+        _FLOW,
+        direction="lower",
+        note="0: a run trains what came, filters, or tries again, and pads no group",
+    ),
+    MetricEntry(
+        "mask/rewards_moved",
+        "rewards of turns that stand behind a token which the policy did not sample, so that another one is paid",
+        "count",
+        _BATCH,
+        direction="lower",
+    ),
+    MetricEntry(
+        "ptgs/temperature",
+        "rows by the temperature that their tokens were drawn at",
+        "count",
+        _BATCH,
+        labels=("bucket",),
+    ),
+    MetricEntry(
+        "ptgs/fallback_rows",
+        "rows with trained tokens that have no temperature",
+        "count",
+        _BATCH,
+        direction="lower",
+        alarm="above 0: ids do not match",
+    ),
     MetricEntry("data/slots", "slots of the run by state of the ledger", "slots", _STEP, labels=("state",)),
     MetricEntry(
         "data/proposed",
@@ -205,7 +318,7 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         "groups",
         _MIX,
         labels=("source",),
-        note="in runs with lag, filter or mixer, as all of these; the mix of what is accepted must be the target's",
+        note="the mix of what is accepted must be the target's",
     ),
     MetricEntry("data/completed", "groups of which every slot ended", "groups", _MIX, labels=("source",)),
     MetricEntry("data/accepted", "groups of the batch", "groups", _MIX, labels=("source",)),
@@ -259,6 +372,23 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         _STEP,
         known_as=("sys/weight_sync_s", "sys/sync"),
         direction="lower",
+    ),
+    MetricEntry(
+        "sys/accepted_per_gpu_hour",
+        "trained episodes over the hours of the step times its accelerators; per machine hour where it has none",
+        "1/h",
+        _STEP,
+        labels=("per",),
+        direction="higher",
+        note="the headline; the label says which hour, and two kinds of hour are not compared",
+    ),
+    MetricEntry(
+        "sys/useful_per_gpu_hour",
+        "the same of trained episodes with a token whose |weight·correction·advantage| is above 0",
+        "1/h",
+        _STEP,
+        labels=("per",),
+        direction="higher",
     ),
     MetricEntry("sys/tokens_s", "action tokens of the batch over time/collect", "tokens/s", _STEP, direction="higher"),
 )

@@ -29,6 +29,13 @@ OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
     ),
     MetricEntry("policy/loss", "Σ of a component's weighted terms", "reward", _UPDATE, labels=("component",)),
     MetricEntry("policy/grad_norm", "norm of the gradient before clipping", "1", _UPDATE, alarm="a spike: stop"),
+    MetricEntry(
+        "policy/update_norm",
+        "norm of the change of the weights, from the optimizer's moments",
+        "1",
+        _UPDATE,
+        alarm="a spike: stop",
+    ),
     MetricEntry("policy/lr", "learning rate of the update", "1", _UPDATE),
     MetricEntry("policy/applied", "1 where the update moved weights", "count", _UPDATE, direction="higher"),
     MetricEntry("policy/kl_coef", "coefficient of the KL in effect", "1", _UPDATE),
@@ -67,7 +74,7 @@ OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
         known_as=("policy/dual_clip", "policy/outer_clip"),
         strata=STRATA,
         alarm="gate",
-        note="outer near 0 in a healthy run",
+        note="outer near 0 in a healthy run; by stratum a side only where an update has it",
     ),
     MetricEntry(
         "policy/clip_frac_two_sided",
@@ -153,7 +160,13 @@ OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
     MetricEntry("is/ppl_ratio", "exp(−mean ln ρ)", "1", _TOKENS, labels=("ratio",)),
     MetricEntry("is/max", "largest ρ", "ratio", _TOKENS, labels=("ratio",), note="by lag", strata=STRATA),
     MetricEntry(
-        "is/quantiles", "ρ at .5, .9, .95, .99", "ratio", _TOKENS, labels=("ratio", "quantile"), note="read the tails"
+        "is/quantiles",
+        "ρ at .5, .9, .95, .99",
+        "ratio",
+        _TOKENS,
+        labels=("ratio", "quantile"),
+        strata=STRATA,
+        note="read the tails",
     ),
     MetricEntry(
         "is/frac_truncated",
