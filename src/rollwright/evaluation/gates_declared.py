@@ -124,7 +124,11 @@ def gates_of(manifest: Manifest) -> tuple[Gate, ...]:
 
 
 def rl_steps_of(manifest: Manifest) -> StageSteps:
-    """The steps that metrics are judged over: those of the RL stage; all of them where there is none."""
+    """The steps that metrics are judged over: those of the RL stage; all of them where there is none.
+
+    Args:
+        manifest: of the run's newest segment, which may have more steps than the first.
+    """
     steps = int(cast("int", _values(manifest).get("run.steps", 1)))
     before = 0
     for stage in configured(manifest, "stages"):

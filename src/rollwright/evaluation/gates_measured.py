@@ -21,8 +21,7 @@ from rollwright.evaluation.gates_declared import (
     StageSteps,
     Subject,
 )
-from rollwright.evidence import GROUPS_PER_COMMIT
-from rollwright.record import evaluation_reset_seed
+from rollwright.evidence import StoredEvaluation
 from rollwright.record.gates import Measured
 from rollwright.statistics import Interval, clustered_interval, paired_t_interval, wilson_interval
 
@@ -42,18 +41,11 @@ class JudgedRun:
     rl: StageSteps
     protocol_sha256: str
     """Of the run's own protocol."""
+    evaluations: tuple[StoredEvaluation, ...]
+    """By that protocol, in the order committed; the first of a step counts: asking again is no second chance."""
     success_at: float
     level: float
     """Of intervals that are made here."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Evaluated:
-    """One evaluation of one step."""
-
-    protocol_sha256: str
-    commit: int
-    """Of a later command; 0 for the run's own."""
 
 
 def measured(run: JudgedRun, subject: Subject) -> Measured:
@@ -141,7 +133,7 @@ def _of_pairs(run: JudgedRun, subject: PairedSubject) -> Measured:
     if base is None or base >= run.step:
         why = "no evaluation" if base is None else f"the evaluation of step {base} and none later"
         return Measured(value=None, num_items=0, source=f"there is {why} to compare step {run.step} with")
-    before, after = (_task_scores(run, step, subject.measure) for step in (base, run.step))
+    before, after = (_task_scores(run, step, subject) for step in (base, run.step))
     tasks = sorted(before.keys() & after.keys())
     deltas = np.array([after[task] - before[task] for task in tasks], dtype=np.float64)
     what = f"mean over tasks of {subject.measure} at step {run.step} minus that at step {base}, of the run's protocol"
@@ -214,38 +206,23 @@ def _with(value: float, interval: Interval | None, num_items: int, source: str) 
 
 def _base_step(run: JudgedRun, since: Since) -> int | None:
     """The first step that the run's own protocol was asked of, or the last before the RL stage."""
+    steps = [one.step for one in run.evaluations]
     if since == "start":
-        sql = f"SELECT min(step) FROM evaluations WHERE {_own(run)}"
-    else:
-        sql = f"SELECT max(step) FROM evaluations WHERE {_own(run)} AND step < {run.rl.first}"
-    ((step,),) = cast("list[tuple[int | None]]", run.connection.execute(sql).fetchall())
-    return step
+        return min(steps, default=None)
+    return max((step for step in steps if step < run.rl.first), default=None)
 
 
-def _task_scores(run: JudgedRun, step: int, measure: str) -> Mapping[str, float]:
-    """Mean score of each task in the first evaluation of a step by the run's own protocol."""
-    name = run.connection.execute(
-        f"SELECT evaluation FROM evaluations WHERE step = {step} AND {_own(run)} AND value IS NOT NULL "
-        "ORDER BY recorded_at, evaluation LIMIT 1"
-    ).fetchall()
-    if not name:
+def _task_scores(run: JudgedRun, step: int, subject: PairedSubject) -> Mapping[str, float]:
+    """Mean score of each task in the first evaluation of a step."""
+    found = next((one for one in run.evaluations if one.step == step), None)
+    if found is None:
         return {}
-    commit = int(str(name[0][0]).partition("#")[2] or 0)
-    score = f"(reward >= {run.success_at!r})::DOUBLE" if measure == "success" else "reward"
-    rows = cast(
-        "list[tuple[str, int, float]]",
-        run.connection.execute(
-            f"SELECT task_id, reset_seed, {score} FROM trajectories "
-            "WHERE purpose = 'evaluation' AND reward IS NOT NULL "
-            f"AND group_id // {GROUPS_PER_COMMIT} = {commit} AND trajectory_id IN ({_sampled_at(step)}) "
-            "ORDER BY trajectory_id"
-        ).fetchall(),
-    )
     by_task: dict[str, list[float]] = {}
-    for task, seed, value in rows:
-        # The seed tells the protocol: another one may have been asked of the same weights.
-        if seed == evaluation_reset_seed(run.protocol_sha256, task):
-            by_task.setdefault(task, []).append(value)
+    for attempt in found.attempts:
+        if attempt.reward is not None:
+            is_success = attempt.reward >= found.success_threshold
+            score = float(is_success) if subject.measure == "success" else attempt.reward
+            by_task.setdefault(attempt.task_id, []).append(score)
     return {task: float(np.mean(values)) for task, values in by_task.items()}
 
 

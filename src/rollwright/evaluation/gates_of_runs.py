@@ -10,7 +10,7 @@ from typing import cast
 from rollwright.evaluation.gates import judge
 from rollwright.evaluation.gates_declared import Gate, gates_of, rl_steps_of, what_of
 from rollwright.evaluation.gates_measured import JudgedRun, measured
-from rollwright.evidence import Manifest, RunFolder, connect
+from rollwright.evidence import Manifest, RunFolder, connect, stored_evaluations
 from rollwright.evidence.gates import GatePurpose, GateRecord
 from rollwright.evidence.views import Verification
 from rollwright.record.gates import GateVerdict
@@ -43,18 +43,23 @@ def judge_run(path: Path, step: int | None = None, *, verification: Verification
         EvidenceError: for a folder that is no run, and for gates of another version.
     """
     folder = RunFolder.open(path)
-    gates = gates_of(folder.manifests[0])
+    gates = gates_of(folder.manifests[0])  # as it began, whatever a later segment says
     if not gates:
         return ()
     at = max((c.step for c in folder.commits if c.kind == "step"), default=0) if step is None else step
+    began = folder.manifests[0]
+    protocol = began.evaluation.protocol_sha256
+    evaluations = tuple(one for one in stored_evaluations(folder) if one.protocol_sha256 == protocol)
+    rewarded_at = _number(began, "verifier.success_threshold", 1.0)
     with connect(path, verification=verification) as connection:
         run = JudgedRun(
             connection=connection,
             step=at,
-            rl=rl_steps_of(folder.manifests[0]),
-            protocol_sha256=folder.manifests[0].evaluation.protocol_sha256,
-            success_at=_number(folder.manifests[0], "verifier.success_threshold", 1.0),
-            level=_number(folder.manifests[0], "evaluation.level", 0.95),
+            rl=rl_steps_of(folder.manifest),
+            protocol_sha256=protocol,
+            evaluations=evaluations,
+            success_at=_number(began, "evaluation.success_threshold", rewarded_at),
+            level=_number(began, "evaluation.level", 0.95),
         )
         return tuple(
             JudgedGate(gate=gate, step=at, verdict=judge(gate.name, gate.bound, measured(run, gate.subject)))

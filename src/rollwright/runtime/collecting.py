@@ -6,7 +6,8 @@ import time
 from rollwright.evidence import CommitRows
 from rollwright.runtime.checkpoints import save_checkpoint
 from rollwright.runtime.errors import RunStoppedError, first_of
-from rollwright.runtime.loop import LoopParts, RunResult, Stage, beginning
+from rollwright.runtime.loop import beginning
+from rollwright.runtime.loop_parts import LoopParts, RunResult, Stage
 from rollwright.runtime.parts import Collector
 
 __all__ = ["collect_only"]

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from rollwright.evaluation import Evaluation, EvaluationProtocol, Harness, counted, evaluate
 from rollwright.evidence import RunFolder
+from rollwright.recipes.build.alarms import build_alarms
 from rollwright.recipes.build.engine import build_engine
 from rollwright.recipes.build.episodes import Episodes
+from rollwright.recipes.build.gates import gate_judge
 from rollwright.recipes.build.guarding import guard_world
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
 from rollwright.recipes.build.machine import role_threads
@@ -27,9 +29,10 @@ from rollwright.record import Engine
 from rollwright.rendering import Renderer, load_renderer
 from rollwright.rollout import SystemClock
 from rollwright.runtime.admission import EpisodeRoom
+from rollwright.runtime.alarms import AlarmWatch
 from rollwright.runtime.breaker import Breaker, BreakerRules
 from rollwright.runtime.ledger import Ledger, LedgerBalance
-from rollwright.runtime.loop import LoopParts
+from rollwright.runtime.loop_parts import LoopParts
 from rollwright.runtime.metered import MeteredEngine
 from rollwright.runtime.observers import EvaluationProgress, Observer
 from rollwright.runtime.own_thread import OwnThread
@@ -103,6 +106,8 @@ class LoopOrder:
     watch_rules: WatchRules | None = None
     """Who may take how long; None: as the recipe says, like the rules of restarts."""
     restart_rules: RestartRules | None = None
+    alarms: AlarmWatch | None = None
+    """With what it has seen of a run that goes on; None: as the recipe says, and nothing seen."""
 
 
 def lay_foundation(
@@ -259,41 +264,18 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
     engine = _restarting(foundation, order, shelf, watchdog)
     learner = StagedLearner(foundation.model, stage_settings(recipe.stages[0], recipe))
     thread = stack.enter_context(OwnThread("learner"))
-    counter = GroupCounter(order.first_group) if order.replay is None else FixedCounter(order.replay.other_ids)
-    scheduled = None
-    if order.replay is not None:
-        scheduled = ScheduledEngine(engine, order.replay.schedule, version=order.version)
-    episodes, breakers = _guarded_episodes(foundation, order, scheduled or engine, watchdog)
-    room = episode_room(recipe, foundation.world, engine)
-    if room.warning is not None:
-        order.observer.warned(room.warning)
-    ledger = Ledger(episodes.clock.now, order.balance)
+    staged = _staged(foundation, order, learner, engine, watchdog)
+    episodes, counter = staged.episodes, staged.counter
     plan = EvaluationPlan(
         episodes=episodes,
         counter=counter,
         baselines=Baselines(recipe, order.folder),
         observer=order.observer,
     )
-    stages = build_stages(
-        StageParts(
-            recipe=recipe,
-            mixture=foundation.world.mixture,
-            episodes=episodes,
-            environment=foundation.world.environment,
-            breakers=breakers,
-            places=room.places,
-            learner=learner,
-            counter=counter,
-            ledger=ledger,
-            stored=order.stored,
-            replay=order.replay,
-            schedule=scheduled,
-        )
-    )
     rule = PublicationRule(swap=recipe.runtime.swap, tolerated_refusals=recipe.runtime.tolerated_refusals)
     parts = LoopParts(
         folder=order.folder,
-        stages=stages,
+        stages=build_stages(staged),
         learner=learner,
         learner_thread=thread,
         channel=WeightChannel(learner, episodes.engine, shelf, thread, rule=rule, warn=order.observer.warned),
@@ -301,15 +283,45 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
         watchdog=watchdog,
         book=episodes.book,
         counter=counter,
-        ledger=ledger,
+        ledger=staged.ledger,
         evaluate=lambda step: run_evaluation(foundation, plan, step),
         checkpoints=_checkpoint_rule(recipe),
         observer=order.observer,
         shutdown=order.shutdown,
         now=episodes.clock.now,
         success_threshold=recipe.verifier.success_threshold,
+        alarms=order.alarms or AlarmWatch(build_alarms(recipe)),
+        judge=gate_judge(order.folder),
     )
     return parts, learner, engine
+
+
+def _staged(
+    foundation: Foundation, order: LoopOrder, learner: StagedLearner, engine: Engine, watchdog: Watchdog
+) -> StageParts:
+    """What the stages share: episodes over the engine, kept to a schedule where one is followed."""
+    recipe = foundation.recipe
+    scheduled = None
+    if order.replay is not None:
+        scheduled = ScheduledEngine(engine, order.replay.schedule, version=order.version)
+    episodes, breakers = _guarded_episodes(foundation, order, scheduled or engine, watchdog)
+    room = episode_room(recipe, foundation.world, engine)
+    if room.warning is not None:
+        order.observer.warned(room.warning)
+    return StageParts(
+        recipe=recipe,
+        mixture=foundation.world.mixture,
+        episodes=episodes,
+        environment=foundation.world.environment,
+        breakers=breakers,
+        places=room.places,
+        learner=learner,
+        counter=GroupCounter(order.first_group) if order.replay is None else FixedCounter(order.replay.other_ids),
+        ledger=Ledger(episodes.clock.now, order.balance),
+        stored=order.stored,
+        replay=order.replay,
+        schedule=scheduled,
+    )
 
 
 def _guarded_episodes(

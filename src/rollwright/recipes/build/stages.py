@@ -21,7 +21,7 @@ from rollwright.runtime.demonstrations import DemonstrationCollector, StoredColl
 from rollwright.runtime.dispatcher import Dispatcher, DispatchRules
 from rollwright.runtime.guarded import held
 from rollwright.runtime.ledger import Ledger
-from rollwright.runtime.loop import Stage
+from rollwright.runtime.loop_parts import Stage
 from rollwright.runtime.pacing import GaugedEngine, Pace, PaceRule
 from rollwright.runtime.parts import Collector, GroupCounter, LegFn
 from rollwright.runtime.replaying import ReplayCollector, StoredSteps

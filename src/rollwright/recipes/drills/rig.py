@@ -33,7 +33,8 @@ from rollwright.record import Engine, Verifier
 from rollwright.rollout import SystemClock
 from rollwright.runtime.breaker import Breaker, BreakerRules
 from rollwright.runtime.guarded import GuardedVerifier
-from rollwright.runtime.loop import Loop, LoopParts, Stage
+from rollwright.runtime.loop import Loop
+from rollwright.runtime.loop_parts import LoopParts, Stage
 from rollwright.runtime.parts import Collector
 from rollwright.runtime.restarting import RestartRules
 from rollwright.runtime.shutdown import Shutdown
