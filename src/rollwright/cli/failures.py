@@ -7,12 +7,14 @@ from typing import cast
 import typer
 
 from rollwright.recipes.errors import RecipeError
-from rollwright.runtime.errors import RunStoppedError
+from rollwright.runtime.errors import RunPausedError, RunStoppedError
 
-__all__ = ["ASKED_WRONGLY", "FAILED", "STOPPED", "Failure", "failure_of"]
+__all__ = ["ASKED_WRONGLY", "FAILED", "PAUSED", "STOPPED", "Failure", "failure_of"]
 
 FAILED = 1
 ASKED_WRONGLY = 2
+PAUSED = 3
+"""An alarm of the run rose; its state is kept."""
 STOPPED = 130
 
 _GOES_ON = "stopped at once; every step that was saved is kept, and `rollwright resume RUN` goes on from it."
@@ -48,8 +50,8 @@ def failure_of(error: BaseException, command: str = "train") -> Failure | None:
             return Failure(sentence=hint, exit_code=error.exit_code if message else 0)
         case KeyboardInterrupt() | asyncio.CancelledError():
             return Failure(sentence=_STOPPED_SENTENCES.get(command, "stopped at once."), exit_code=STOPPED)
-        case RunStoppedError():
-            return Failure(sentence=str(error), exit_code=STOPPED)
+        case RunPausedError() | RunStoppedError():
+            return Failure(sentence=str(error), exit_code=PAUSED if isinstance(error, RunPausedError) else STOPPED)
         case RecipeError():
             return Failure(sentence=str(error), exit_code=ASKED_WRONGLY)
         case _:
