@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rollwright.cli.auditing import audit
+from rollwright.cli.comparing import compare
 from rollwright.cli.drilling import drill
 from rollwright.cli.environments import env_check, env_list, env_new
 from rollwright.cli.explaining import recipe_explain
@@ -19,6 +20,7 @@ from rollwright.cli.looking import query, recipe_list, recipe_show
 from rollwright.cli.machine import print_json
 from rollwright.cli.output import finish_output, open_output, say_aside
 from rollwright.cli.replaying import replay
+from rollwright.cli.reporting import report
 from rollwright.cli.scoring import score
 from rollwright.cli.training import evaluate, resume, train
 
@@ -38,7 +40,7 @@ def run_command(arguments: Sequence[str]) -> int:
         arguments: of the command line, without the program's name.
 
     Returns:
-        The exit code: 0 done, 1 failed, 2 asked wrongly, 130 stopped.
+        The exit code: 0 done, 1 failed, 2 asked wrongly, 3 paused by an alarm, 130 stopped.
     """
     command = next((word for word in arguments if not word.startswith("-")), "")
     try:
@@ -76,6 +78,8 @@ def make_app() -> typer.Typer:
     app.command(name="drill")(drill)
     app.command(name="ladder")(ladder)
     app.command(name="query")(query)
+    app.command(name="compare")(compare)
+    app.command(name="report")(report)
     app.command(name="fixtures")(fixtures)
     recipe = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look at the recipes that ship.")
     recipe.command(name="list")(recipe_list)

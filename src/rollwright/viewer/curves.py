@@ -17,6 +17,7 @@ __all__ = [
     "CurveSpec",
     "LineSpec",
     "draw_curve",
+    "last_measured_kl",
     "metrics_provenance",
     "overlay",
     "place_of",
@@ -69,13 +70,13 @@ def draw_curve(numbers: RunNumbers, spec: CurveSpec, axis: AxisName = "step") ->
     thinned = tuple(thin(one) for one in drawn)
     names = ", ".join(dict.fromkeys(line.metric for line in spec.lines))
     return Figure(
-        slug=spec.slug,
-        title=spec.title,
+        slug=spec.slug if axis == "step" else f"{spec.slug}-over-{axis.replace('_', '-')}",
+        title=spec.title if axis == "step" else f"{spec.title} over {AXES[axis].name}",
         x=AXES[axis],
         y=spec.y,
         series=thinned,
         provenance=metrics_provenance(numbers, spec.lines),
-        marks=stage_marks(numbers, place),
+        marks=stage_marks(numbers, place) if axis != "sqrt_kl" else (),
         note=spec.note,
         thinned=_said(drawn, thinned),
         absent="" if drawn else f"this run has no value of {names}",
@@ -125,6 +126,18 @@ def place_of(numbers: RunNumbers, axis: AxisName) -> Callable[[int], float | Non
             return lambda step: float((costs.get(step) or numbers.cost_at(step)).tokens)
         case "seconds":
             return lambda step: (costs.get(step) or numbers.cost_at(step)).seconds
+
+
+def last_measured_kl(numbers: RunNumbers) -> Callable[[int], float | None]:
+    """Root of the newest KL to the reference at or before a step of the same stage; None where none was measured."""
+    distances = {step: value for step, value in _by_step(numbers.line("policy/kl_ref")).items() if value is not None}
+
+    def place(step: int) -> float | None:
+        stage = numbers.stages.get(step)
+        before = [at for at in distances if at <= step and numbers.stages.get(at) == stage]
+        return _root(distances[max(before)]) if before else None
+
+    return place
 
 
 def stage_marks(numbers: RunNumbers, place: Callable[[int], float | None]) -> tuple[Mark, ...]:
@@ -182,7 +195,7 @@ def _series(numbers: RunNumbers, spec: LineSpec, place: Callable[[int], float | 
         line = numbers.line(spec.metric, **spec.labels)
         return [] if line is None else [_one(line, spec.name or spec.metric, place)]
     wanted = {*spec.labels, spec.by}
-    lines = [one for one in numbers.metrics if one.name == spec.metric and one.labels.keys() == wanted]
+    lines = [one for one in numbers.metrics if one.name == spec.metric and set(one.labels) == wanted]
     chosen = [one for one in lines if all(one.labels[key] == text for key, text in spec.labels.items())]
     return [_one(one, f"{spec.name} {one.labels[spec.by]}".strip(), place) for one in chosen]
 

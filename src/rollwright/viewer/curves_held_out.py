@@ -1,15 +1,17 @@
 """Curves of held-out evaluations, each point with its interval, over steps and over what the steps cost."""
 
-import json
 from collections.abc import Callable, Sequence
 
 from rollwright.record import EvaluationRow
 from rollwright.record.metrics import metric_named
-from rollwright.viewer.curves import AXES, AxisName, place_of, stage_marks
+from rollwright.viewer.curves import AXES, AxisName, last_measured_kl, place_of, stage_marks
 from rollwright.viewer.figures import UNKNOWN, Axis, Figure, Point, Provenance, Series
 from rollwright.viewer.figures_run import RunNumbers
 
 __all__ = ["evaluation_provenance", "held_out_curve", "pass_at_k_curve", "protocols_of"]
+
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "processors", "seed")
+_BUDGETS = ("max_turns", "max_turn_tokens", "max_episode_tokens", "max_calls")
 
 
 def protocols_of(numbers: RunNumbers) -> tuple[tuple[str, str], ...]:
@@ -21,7 +23,7 @@ def protocols_of(numbers: RunNumbers) -> tuple[tuple[str, str], ...]:
 
 def held_out_curve(numbers: RunNumbers, metric: str = "success", axis: AxisName = "step") -> Figure:
     """One metric of all protocols, one line each."""
-    place = place_of(numbers, axis)
+    place = last_measured_kl(numbers) if axis == "sqrt_kl" else place_of(numbers, axis)
     protocols = protocols_of(numbers)
     series = [
         _series(rows, name if len(protocols) > 1 else metric, place)
@@ -37,7 +39,7 @@ def held_out_curve(numbers: RunNumbers, metric: str = "success", axis: AxisName 
         y=Axis(name=f"held-out {metric.replace('_', ' ')}", unit=entry.unit if entry else UNKNOWN),
         series=drawn,
         provenance=evaluation_provenance(numbers, metric),
-        marks=stage_marks(numbers, place),
+        marks=stage_marks(numbers, place) if axis != "sqrt_kl" else (),
         note=_note(axis),
         absent="" if drawn else _absent(numbers, axis),
     )
@@ -47,7 +49,7 @@ def pass_at_k_curve(numbers: RunNumbers) -> Figure:
     """pass@k beside pass@1 by the protocol of the manifest, or else the first: never one under the other's name."""
     protocols = protocols_of(numbers)
     place = place_of(numbers, "step")
-    found = {row.labels["k"] for row in numbers.evaluations if row.metric == "pass_at_k" and row.labels.keys() == {"k"}}
+    found = {row.labels["k"] for row in numbers.evaluations if row.metric == "pass_at_k" and set(row.labels) == {"k"}}
     series = tuple(
         _series(rows, f"pass@{k}", place)
         for k in sorted(found, key=int)
@@ -77,10 +79,10 @@ def evaluation_provenance(numbers: RunNumbers, metric: str) -> Provenance:
         + (f"Aggregation: {section.aggregation}" if is_own else "Aggregation: unknown to the manifest"),
         protocol=_joined([name for name, _ in protocols]),
         protocol_sha256=_joined([sha256 for _, sha256 in protocols]),
-        tasks=_joined([str(row.num_tasks) for row in rows if not row.labels]),
-        samples=_joined([f"{row.num_trajectories / row.num_tasks:g}" for row in rows if row.num_tasks]),
-        sampling=_sampling(numbers) if is_own else UNKNOWN,
-        budgets=", ".join(f"{name} {value:g}" for name, value in section.budgets.items()) if is_own else UNKNOWN,
+        tasks=_joined([str(row.num_tasks) for row in rows if "slice" not in row.labels]),
+        samples=_joined([_samples(numbers, row) for row in rows]),
+        sampling=_joined([_facts(numbers, sha256, _SAMPLING) for _, sha256 in protocols]),
+        budgets=_joined([_facts(numbers, sha256, _BUDGETS) for _, sha256 in protocols]),
         interval=_joined([f"{row.interval_method} at {row.level:.4g}" for row in rows if row.low is not None]),
         steps=_joined([str(row.step) for row in rows]),
     )
@@ -111,14 +113,28 @@ def _series(rows: Sequence[EvaluationRow], name: str, place: Callable[[int], flo
     )
 
 
-def _sampling(numbers: RunNumbers) -> str:
-    values = numbers.configuration
-    known = [
-        f"{key} {values[f'evaluation.{key}']}" for key in ("temperature", "top_p") if f"evaluation.{key}" in values
-    ]
-    return ", ".join(
-        [*known, f"seed {json.loads(values['evaluation.seed'])}"] if "evaluation.seed" in values else known
+def _samples(numbers: RunNumbers, row: EvaluationRow) -> str:
+    noted = numbers.protocols.get(row.protocol_sha256, {}).get("samples")
+    return noted or (
+        str(numbers.manifest.evaluation.sample_count) if _is_own(numbers, row.protocol_sha256) else UNKNOWN
     )
+
+
+def _facts(numbers: RunNumbers, sha256: str, names: Sequence[str]) -> str:
+    """What a protocol holds fixed: as the run noted it, or as its manifest says of its own; else unknown."""
+    noted = numbers.protocols.get(sha256)
+    if noted is not None:
+        return ", ".join(f"{name} {noted[name]}" for name in names if name in noted) or UNKNOWN
+    if not _is_own(numbers, sha256):
+        return UNKNOWN
+    if names is _BUDGETS:
+        return ", ".join(f"{name} {value:g}" for name, value in numbers.manifest.evaluation.budgets.items()) or UNKNOWN
+    values = numbers.configuration
+    return ", ".join(f"{n} {values[f'evaluation.{n}']}" for n in names if f"evaluation.{n}" in values) or UNKNOWN
+
+
+def _is_own(numbers: RunNumbers, sha256: str) -> bool:
+    return sha256 == numbers.manifest.evaluation.protocol_sha256
 
 
 def _joined(texts: Sequence[str]) -> str:
@@ -127,7 +143,7 @@ def _joined(texts: Sequence[str]) -> str:
 
 def _note(axis: AxisName) -> str:
     if axis == "sqrt_kl":
-        return "the KL of the step whose weights were evaluated, as measured while that step was learned"
+        return "the KL is the newest that was measured at or before the evaluated step, in the same stage"
     return "the band is the interval of each evaluation; between two evaluations nothing was measured"
 
 

@@ -1,12 +1,14 @@
 """The numbers of one run, read once from its folder: what every curve, bar and table is made of."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rollwright.evidence import Event, Manifest, RunFolder, connect, writer_of
+from rollwright.evidence import Checkpoint, Event, Manifest, RunFolder, connect, writer_of
+from rollwright.evidence.gates import GateRecord, read_gates
 from rollwright.evidence.views import Verification
 from rollwright.record import EvaluationRow
 
@@ -47,12 +49,15 @@ _COSTS = """WITH sampled AS (
 SELECT step, count(*), sum(num_action_tokens) FROM sampled JOIN trajectories USING (trajectory_id)
 GROUP BY step ORDER BY step"""
 _STAGES = "SELECT step, min(stage) FROM receipts JOIN trajectories USING (trajectory_id) GROUP BY step ORDER BY step"
+_SHARED = """SELECT count(*) FROM (SELECT task_id FROM trajectories WHERE purpose = 'evaluation' INTERSECT
+  SELECT task_id FROM trajectories WHERE purpose IN ('train', 'demonstration'))"""
 _SLOTS = "SELECT task_source, state, coalesce(rule, ''), count(*) FROM slots GROUP BY ALL ORDER BY ALL"
 _ENDS = """SELECT purpose, task_source, terminal_reason, coalesce(failure_class, ''),
   left(coalesce(failure_cause, ''), 300), coalesce(unscored_reason, ''), lineage IS NOT DISTINCT FROM 'retry_of',
   count(*)
 FROM trajectories GROUP BY ALL ORDER BY ALL"""
-_TOOLS = """SELECT purpose, tool, status, count(*), avg(tool_calls.latency_s) FROM tool_calls
+_TOOLS = """SELECT purpose, tool, status, count(*), avg(tool_calls.latency_s),
+  CASE WHEN count(tool_calls.cost) = count(*) THEN sum(tool_calls.cost) END FROM tool_calls
 JOIN trajectories USING (trajectory_id) GROUP BY ALL ORDER BY purpose, tool, status"""
 _WITHHELD = """SELECT component, untrained_reason, count(DISTINCT trajectory_id), sum(num_eligible) FROM receipts
 WHERE untrained_reason IS NOT NULL GROUP BY ALL ORDER BY ALL"""
@@ -121,6 +126,8 @@ class ToolCount:
     status: str
     count: int
     mean_latency_s: float
+    total_cost: float | None
+    """None where a call has no price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +165,13 @@ class RunNumbers:
     tools: tuple[ToolCount, ...]
     withheld: tuple[WithheldCount, ...]
     events: tuple[Event, ...]
+    gates: tuple[GateRecord, ...]
+    protocols: Mapping[str, Mapping[str, str]]
+    """Digest of a protocol to what it is made of, each as JSON, where the run noted it."""
+    shared_tasks: int
+    """Tasks that were both trained on and held out; 0 where the split holds."""
+    checkpoint: Checkpoint | None
+    """The newest one of a commit of this run; its bytes are not compared here."""
     writer: str | None
     """Who writes the folder at this moment; None: nobody."""
 
@@ -167,7 +181,7 @@ class RunNumbers:
 
     def lines(self, name: str, label: str) -> tuple[MetricLine, ...]:
         """The metric by one label, and by nothing else."""
-        return tuple(one for one in self.metrics if one.name == name and one.labels.keys() == {label})
+        return tuple(one for one in self.metrics if one.name == name and set(one.labels) == {label})
 
     def cost_at(self, step: int) -> StepCost:
         """What had been spent when a step was done; step 0 is the start."""
@@ -200,11 +214,12 @@ def read_numbers(path: Path, *, verification: Verification = "digests") -> RunNu
         ends = _ends(connection)
         tools = _tools(connection)
         withheld = _withheld(connection)
+        ((shared,),) = _rows(connection, _SHARED)
     return RunNumbers(
         path=path,
         name=path.resolve().name,
         manifest=folder.manifest,
-        manifests=(folder.manifest,),
+        manifests=folder.manifests,
         configuration={value.key: value.value for value in folder.manifest.configuration},
         metrics=metrics,
         evaluations=evaluations,
@@ -215,6 +230,10 @@ def read_numbers(path: Path, *, verification: Verification = "digests") -> RunNu
         tools=tools,
         withheld=withheld,
         events=folder.events(),
+        protocols=_protocols(folder.events()),
+        shared_tasks=shared,
+        checkpoint=max((c for c in folder.checkpoints() if isinstance(c, Checkpoint)), key=_step_of, default=None),
+        gates=read_gates(path),
         writer=writer_of(path),
     )
 
@@ -278,8 +297,8 @@ def _ends(connection: "duckdb.DuckDBPyConnection") -> tuple[EndCount, ...]:
 
 def _tools(connection: "duckdb.DuckDBPyConnection") -> tuple[ToolCount, ...]:
     return tuple(
-        ToolCount(purpose=purpose, tool=tool, status=status, count=count, mean_latency_s=seconds)
-        for purpose, tool, status, count, seconds in _rows(connection, _TOOLS)
+        ToolCount(purpose=purpose, tool=tool, status=status, count=count, mean_latency_s=seconds, total_cost=cost)
+        for purpose, tool, status, count, seconds, cost in _rows(connection, _TOOLS)
     )
 
 
@@ -288,6 +307,15 @@ def _withheld(connection: "duckdb.DuckDBPyConnection") -> tuple[WithheldCount, .
         WithheldCount(component=component, reason=reason, episodes=episodes, tokens=int(tokens))
         for component, reason, episodes, tokens in _rows(connection, _WITHHELD)
     )
+
+
+def _protocols(events: Sequence[Event]) -> dict[str, Mapping[str, str]]:
+    noted = [event.fields for event in events if event.kind == "protocol"]
+    return {fields["sha256"]: json.loads(fields["facts"]) for fields in noted}
+
+
+def _step_of(checkpoint: Checkpoint) -> int:
+    return checkpoint.step
 
 
 def _rows(connection: "duckdb.DuckDBPyConnection", sql: str) -> list[tuple[Any, ...]]:
