@@ -99,6 +99,16 @@ def resume(
             help="Go on although defaults have changed since; the run keeps the values that it began with.",
         ),
     ] = False,
+    new_segment: Annotated[
+        str | None,
+        typer.Option(
+            "--new-segment",
+            metavar="REASON",
+            help="Go on although code, data, environment, verifiers or the folder's recipe.toml have changed: a new "
+            "segment of the run begins, with its own manifest and this reason.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Go on with a run that was stopped or killed, from its last saved step.
@@ -108,12 +118,13 @@ def resume(
 
     ```
     rollwright resume runs/arithmetic-tool-seed0
+    rollwright resume runs/arithmetic-tool-seed0 --new-segment "the format check forgives a trailing dot"
     ```
     """
     from rollwright.recipes.stored import refuse_changed_defaults
 
     import_from_here()
-    if not accept_changes:
+    if not accept_changes and new_segment is None:
         refuse_changed_defaults(run)
     from rollwright.cli.results import show_result
     from rollwright.cli.scoring import show_scales
@@ -122,7 +133,7 @@ def resume(
 
     screen = open_screen(json)
     with _closing(screen):
-        result = resume_run(run, screen)
+        result = resume_run(run, screen, new_segment=new_segment)
     show_scales(scales_of_run(Path(result.run_dir)), screen)
     show_result(result, screen)
 

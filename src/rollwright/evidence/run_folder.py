@@ -222,6 +222,14 @@ class RunFolder:
             self._tasks = self._own_tasks() | {t.trajectory.task.task_id for t in rows.trajectories}
         return commit
 
+    def commits_kept(self, commit: int) -> tuple[Commit, ...]:
+        """What `abandon_after` would leave: the commits up to that number, and what was said later of their steps."""
+        if commit and commit not in {c.number for c in self._commits}:
+            known = ", ".join(str(c.number) for c in self._commits) or "none"
+            raise EvidenceError(f"{self.path} has no commit {commit}; it has {known}.")
+        last_step = max((c.step for c in self._commits if c.number <= commit), default=-1)
+        return tuple(c for c in self._commits if c.number <= commit or (c.kind != "step" and c.step <= last_step))
+
     def abandon_after(self, commit: int) -> tuple[Commit, ...]:
         """Undo the steps after a commit: what they held never happened.
 
@@ -233,11 +241,8 @@ class RunFolder:
             said of a step that stays (an evaluation of the checkpoint that is resumed) stays too.
         """
         self._assert_writing()
-        if commit and commit not in {c.number for c in self._commits}:
-            known = ", ".join(str(c.number) for c in self._commits) or "none"
-            raise EvidenceError(f"{self.path} has no commit {commit}; it has {known}.")
-        last_step = max((c.step for c in self._commits if c.number <= commit), default=-1)
-        gone = tuple(c for c in self._commits if c.number > commit and (c.kind == "step" or c.step > last_step))
+        kept = {c.number for c in self.commits_kept(commit)}
+        gone = tuple(c for c in self._commits if c.number not in kept)
         if gone:
             abandon(self.path, gone)
             self.refresh()

@@ -18,9 +18,9 @@ from rollwright.evidence import (
     content_hash,
     manifest_differences,
 )
+from rollwright.recipes.build.crossing import carried_over, settle_open_groups
 from rollwright.recipes.build.identity import (
     Identity,
-    compare_conditions,
     event_now,
     manifest_of,
     refuse_other_experiment,
@@ -49,6 +49,7 @@ from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.protocols import read_protocol
 from rollwright.recipes.resolve import Resolved, recipe_from_tree, recipe_toml, resolve_text
+from rollwright.recipes.segments import choose_segment, enter_segment
 from rollwright.record import Engine
 from rollwright.runtime.checkpoints import read_progress
 from rollwright.runtime.collecting import collect_only
@@ -187,11 +188,17 @@ def _note_kind(folder: RunFolder, order: TrainOrder) -> None:
         folder.record_event(event_now(_ROLLOUTS_ONLY, "records episodes and learns nothing"))
 
 
-def resume_run(path: Path, observer: Observer) -> TrainResult:
+def resume_run(path: Path, observer: Observer, *, new_segment: str | None = None) -> TrainResult:
     """Go on from the newest complete checkpoint; what came later never happened.
+
+    Args:
+        path: the run's folder.
+        observer: hears what happens.
+        new_segment: why the run goes on with other code, data, environment, verifiers or values; None: with the same.
 
     Raises:
         EvidenceError: when the folder is no run, is of another schema, or is being written.
+        RecipeError: when what is here now is not what the run was, and no new segment says so.
     """
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder.open(path, "write"))
@@ -213,13 +220,14 @@ def resume_run(path: Path, observer: Observer) -> TrainResult:
             ),
         )
         now = manifest_of(resolved, foundation, folder.tokenizer, Identity.of(folder.manifest))
-        compare_conditions(folder, now, observer)
+        segment = choose_segment(folder, now, chosen, reason=new_segment, at=datetime.now(UTC))
         abandoned = folder.abandon_after(0 if chosen is None else chosen.commit)
         if abandoned:
             observer.warned(
                 f"{len(abandoned)} commits behind the checkpoint never happened; their steps are done again"
             )
         note_protocols(folder, foundation.protocols)
+        enter_segment(folder, segment, observer)
         folder.record_event(event_now("resumed", "went on from a checkpoint", step=progress.step if progress else 0))
         order = LoopOrder(
             folder=folder,
@@ -351,9 +359,11 @@ def _finish(
         parts, learner, engine = loop_parts(foundation, order, stack)
         undo = order.shutdown.listen()
         try:
-            if start.checkpoint is not None and start.progress is not None:
-                parts.learner_thread.submit(_restore, parts, learner, start.progress, start.checkpoint.path).result()
-            return await (instead(parts) if instead is not None else Loop(parts, start.progress).run())
+            progress = start.progress
+            if start.checkpoint is not None and progress is not None:
+                progress = _in_this_segment(foundation, order.folder, parts, start.checkpoint, progress)
+                parts.learner_thread.submit(_restore, parts, learner, progress, start.checkpoint.path).result()
+            return await (instead(parts) if instead is not None else Loop(parts, progress).run())
         finally:
             undo()
             await engine.close()
@@ -370,6 +380,20 @@ def _finish(
         num_episodes=result.num_episodes,
         content_hash=content_hash(order.folder.path),
     )
+
+
+def _in_this_segment(
+    foundation: Foundation, folder: RunFolder, parts: LoopParts, checkpoint: Checkpoint, progress: Progress
+) -> Progress:
+    """Where the run stands, in the segment that it goes on in."""
+    [commit] = [c for c in folder.commits if c.number == checkpoint.commit]
+    if folder.manifest_of(commit) == folder.manifest:
+        return progress
+    carried = carried_over(progress, foundation.recipe, foundation.world.mixture, parts.stages)
+    left = [group for group in progress.collector.open_groups if group not in carried.collector.open_groups]
+    if left:
+        settle_open_groups(parts.ledger, left, StoredRun(folder.path), step=progress.step + 1)
+    return carried
 
 
 def _restore(parts: LoopParts, learner: StagedLearner, progress: Progress, folder: Path) -> None:

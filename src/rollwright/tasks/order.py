@@ -139,13 +139,17 @@ class TaskOrder:
         pending = (self._pending[number] for number in sorted(self._pending))
         return saved | {f"{_PENDING}/{one.number}/{one.stratum}": one.position for one in pending}
 
+    def accepts(self, state: Mapping[str, int]) -> bool:
+        """True for a cursor of these tasks, weights and seed."""
+        return state.get(_ORDER) == self._fingerprint
+
     def restore(self, state: Mapping[str, int]) -> None:
         """Go on where the cursor stands: first its pending draws, by number, then new ones.
 
         Raises:
             TaskError: for the cursor of another mixture or seed.
         """
-        if state.get(_ORDER) != self._fingerprint:
+        if not self.accepts(state):
             raise TaskError(
                 "the saved place in the task order belongs to other tasks, weights or another seed; "
                 "resume with the tasks and the seed that the run started with"

@@ -13,7 +13,6 @@ from rollwright.evidence import (
     RunFolder,
     StoredRun,
     differences_text,
-    manifest_differences,
 )
 from rollwright.recipes.build.judge_facts import judge_sections
 from rollwright.recipes.build.manifest import ManifestFacts, build_manifest
@@ -23,12 +22,13 @@ from rollwright.recipes.build.start import checkpoint_at
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.resolve import Resolved
 from rollwright.record import digest
-from rollwright.runtime.observers import Observer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["Identity", "compare_conditions", "event_now", "manifest_of", "refuse_other_experiment"]
+__all__ = ["Identity", "event_now", "manifest_of", "refuse_other_experiment"]
+
+_CODE = ("run.code_sha256", "digests.code/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,33 +99,23 @@ def manifest_of(resolved: Resolved, foundation: Foundation, tokenizer: Path, ide
     return build_manifest(resolved, facts)
 
 
-def compare_conditions(folder: RunFolder, now: Manifest, observer: Observer) -> None:
-    """Refuse what would make one segment hold two experiments; say what else it no longer shares with its beginning.
-
-    Raises:
-        RecipeError: when code, environment, verifiers, tasks, recipe, tokenizer or protocol are others now.
-    """
-    differences = manifest_differences(folder.manifest, now)
-    refuse_other_experiment(folder, differences)
-    broken = [d for d in differences if d.effect == "promise"]
-    if broken:
-        text = differences_text(broken, most=5)
-        observer.warned(f"the run goes on under other conditions, so the deterministic promise ends: {text}")
-        folder.record_event(event_now("promise_ended", text))
-
-
 def refuse_other_experiment(folder: RunFolder, differences: Sequence[Difference]) -> None:
     """Refuse to add to a run what was made by another environment, verifier, task list, recipe or tokenizer.
+
+    Code alone may be another: it is noted among the events.
 
     Raises:
         RecipeError: naming what differs.
     """
-    other = [d for d in differences if d.effect in ("refused", "segment")]
+    code = [d for d in differences if d.path.startswith(_CODE)]
+    other = [d for d in differences if d.effect in ("refused", "segment") and d not in code]
     if other:
         raise RecipeError(
             f"{folder.path} is another experiment than what is here now: {differences_text(other, most=3)}. Put back "
             "what it began with, or start a new run."
         )
+    if code:
+        folder.record_event(event_now("other_code", f"other code added to the run: {differences_text(code, most=3)}"))
 
 
 def event_now(kind: str, text: str, *, step: int | None = None, path: str | None = None) -> Event:
