@@ -3,7 +3,7 @@
 It refuses to know how anything in it was made. It works where torch is not installed.
 """
 
-from rollwright.evidence.check import CheckReport, Finding, check
+from rollwright.evidence.checking import CheckReport, Finding, LoadedRun, check, check_loaded, load_run
 from rollwright.evidence.checkpoints import Checkpoint, CheckpointChoice, RefusedCheckpoint, verify_checkpoint
 from rollwright.evidence.commits import Commit, CommitKind
 from rollwright.evidence.differences import differences_text, manifest_differences
@@ -71,6 +71,7 @@ __all__ = [
     "Finding",
     "FolderExistsError",
     "JudgeSection",
+    "LoadedRun",
     "MachineSection",
     "Manifest",
     "ModelSection",
@@ -90,9 +91,11 @@ __all__ = [
     "StoredEvaluation",
     "StoredRun",
     "check",
+    "check_loaded",
     "connect",
     "content_hash",
     "differences_text",
+    "load_run",
     "manifest_differences",
     "note_protocol",
     "query",

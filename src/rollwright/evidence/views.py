@@ -1,6 +1,6 @@
 """SQL over a run: DuckDB views of the committed rows, with the contract's names and the survey's derived fields."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from importlib.resources import files
@@ -10,12 +10,13 @@ from typing import Literal, assert_never
 import duckdb
 
 from rollwright.evidence.errors import QueryError
+from rollwright.evidence.manifest import Manifest
 from rollwright.evidence.run_folder import RunFolder
 from rollwright.evidence.shards import Shard, assert_intact, assert_whole
 from rollwright.record import EligibleRow
 from rollwright.record.tables import CONTRACT_TABLES, TASKS, Table, sql_type
 
-__all__ = ["QUERIES", "QueryResult", "Verification", "connect", "query", "query_text"]
+__all__ = ["QUERIES", "QueryResult", "Verification", "connect", "lay_views", "query", "query_text"]
 
 Verification = Literal["digests", "sizes"]
 """How committed files are compared before they are read: by content, or by size alone (fast, for a live view)."""
@@ -61,20 +62,29 @@ def connect(path: Path, *, verification: Verification = "digests") -> duckdb.Duc
         for shard in commit.shards:
             _verify(folder.path, shard, verification)
     connection = duckdb.connect(":memory:")
-    connection.execute("SET enable_progress_bar = false")
-    connection.execute(_EXPAND)
-    run_id = _text(folder.manifest.run.run_id)
-    connection.execute(_eligible(folder.manifest.eligible))
-    for table in CONTRACT_TABLES:
-        derived = ", ".join([f"{run_id} AS run_id", *_derived(table.name, folder.manifest.eligible)])
-        connection.execute(f"CREATE VIEW {table.name} AS SELECT *, {derived} FROM {_source(folder, table)}")
-    connection.execute(
-        f"CREATE VIEW tasks AS SELECT DISTINCT ON (task_id) *, {run_id} AS run_id FROM {_source(folder, TASKS)}"
-    )
-    connection.execute(_SLOTS)
-    connection.execute(_CONTEXTS)
+    lay_views(connection, folder.manifest, lambda table: _source(folder, table))
     _confine(connection, [_place(folder, shard) for commit in folder.commits for shard in commit.shards])
     return connection
+
+
+def lay_views(connection: duckdb.DuckDBPyConnection, manifest: Manifest, source: Callable[[Table], str]) -> None:
+    """Make the macro and the views of a run.
+
+    Args:
+        connection: an empty database.
+        manifest: whose run and which eligible pairs they speak of.
+        source: what a table's committed rows are read from, as SQL.
+    """
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute(_EXPAND)
+    run_id = _text(manifest.run.run_id)
+    connection.execute(_eligible(manifest.eligible))
+    for table in CONTRACT_TABLES:
+        derived = ", ".join([f"{run_id} AS run_id", *_derived(table.name, manifest.eligible)])
+        connection.execute(f"CREATE VIEW {table.name} AS SELECT *, {derived} FROM {source(table)}")
+    connection.execute(f"CREATE VIEW tasks AS SELECT DISTINCT ON (task_id) *, {run_id} AS run_id FROM {source(TASKS)}")
+    connection.execute(_SLOTS)
+    connection.execute(_CONTEXTS)
 
 
 def query(path: Path, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
