@@ -23,6 +23,7 @@ from rollwright.cli.replaying import replay
 from rollwright.cli.reporting import report
 from rollwright.cli.scoring import score
 from rollwright.cli.training import evaluate, resume, train
+from rollwright.cli.viewing import view
 
 __all__ = ["main", "make_app", "run_command"]
 
@@ -78,6 +79,7 @@ def make_app() -> typer.Typer:
     app.command(name="drill")(drill)
     app.command(name="ladder")(ladder)
     app.command(name="query")(query)
+    app.command(name="view")(view)
     app.command(name="compare")(compare)
     app.command(name="report")(report)
     app.command(name="fixtures")(fixtures)
