@@ -18,6 +18,7 @@ __all__ = [
     "LineSpec",
     "draw_curve",
     "last_measured_kl",
+    "merged_provenance",
     "metrics_provenance",
     "overlay",
     "place_of",
@@ -66,7 +67,7 @@ def draw_curve(numbers: RunNumbers, spec: CurveSpec, axis: AxisName = "step") ->
     """A figure of stored metrics over an axis; where the run has none of them, it says so."""
     place = place_of(numbers, axis)
     found = [series for line in spec.lines for series in _series(numbers, line, place)]
-    drawn = tuple(one for one in found if any(point.value is not None for point in one.points))
+    drawn = tuple(_measured(one) for one in found if any(point.value is not None for point in one.points))
     thinned = tuple(thin(one) for one in drawn)
     names = ", ".join(dict.fromkeys(line.metric for line in spec.lines))
     return Figure(
@@ -171,10 +172,32 @@ def overlay(figures: Sequence[tuple[str, Figure]]) -> Figure:
     return replace(
         first,
         series=series,
+        provenance=merged_provenance([figure.provenance for _, figure in figures]),
         marks=(),
         thinned=next((figure.thinned for _, figure in figures if figure.thinned), ""),
         note=". ".join(part for part in (first.note.rstrip("."), said) if part),
         absent="" if series else first.absent.replace("this run has", "these runs have"),
+    )
+
+
+def merged_provenance(parts: Sequence[Provenance]) -> Provenance:
+    """Where numbers of several runs come from: each part once, and all of what the runs differ in."""
+
+    def each(of: Callable[[Provenance], str]) -> str:
+        return "; ".join(dict.fromkeys(of(part) for part in parts))
+
+    return Provenance(
+        made_by=each(lambda part: part.made_by),
+        protocol=each(lambda part: part.protocol),
+        protocol_sha256=each(lambda part: part.protocol_sha256),
+        tasks=each(lambda part: part.tasks),
+        samples=each(lambda part: part.samples),
+        sampling=each(lambda part: part.sampling),
+        budgets=each(lambda part: part.budgets),
+        interval=each(lambda part: part.interval),
+        steps=each(lambda part: part.steps),
+        label=parts[0].label,
+        gate=each(lambda part: part.gate),
     )
 
 
@@ -209,6 +232,15 @@ def _one(line: MetricLine, name: str, place: Callable[[int], float | None]) -> S
     return Series(
         name=name, unit=line.unit, labels=line.labels, points=tuple(sorted(points, key=lambda p: (p.x, p.step)))
     )
+
+
+def _measured(series: Series) -> Series:
+    """What was measured at fewer than half of the steps is joined by a line, each value marked; else gaps stay."""
+    known = tuple(point for point in series.points if point.value is not None)
+    if 2 * len(known) >= len(series.points):
+        return series
+    said = f"{series.name}, at {len(known)} of {len(series.points)} steps"
+    return replace(series, name=said, points=known)
 
 
 def _together(points: Sequence[Point]) -> Point:

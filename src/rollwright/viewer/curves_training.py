@@ -36,7 +36,7 @@ LEARNING: tuple[CurveSpec, ...] = (
     ),
     CurveSpec(
         slug="length-quantiles",
-        title="Length of episodes and share that a limit cut",
+        title="Length of episodes by quantile",
         y=Axis(name="action tokens of an episode", unit="tokens"),
         lines=(LineSpec(metric="len/response", by="quantile", name="quantile"),),
     ),
@@ -148,8 +148,9 @@ DATA: tuple[CurveSpec, ...] = (
     CurveSpec(
         slug="coefficient-mass",
         title="Who receives the gradient",
-        y=Axis(name="share of Σ |weight × correction × advantage|", unit=_SHARE),
+        y=Axis(name="share of the gradient's mass", unit=_SHARE),
         lines=(LineSpec(metric="data/coef_mass", by="source"),),
+        note="a source's share of Σ |weight × correction × advantage| over kept tokens",
     ),
     CurveSpec(
         slug="terminal-reasons",

@@ -30,8 +30,12 @@ _OF_CREDIT = ("env/invalid_action", "env/timeout", "len/trunc_rate")
 def claims_of(runs: Sequence[MeasuredRun]) -> tuple[Claim, ...]:
     """Every claim of the list, of each run and of each arm."""
     arms = arms_of(runs)
-    numbers = [run.numbers for run in runs]
-    of_one = [claim for one in numbers for claim in claims_of_one(one, [n for n in numbers if n is not one])]
+    of_one = [
+        claim
+        for arm in arms
+        for run in arm.runs
+        for claim in claims_of_one(run.numbers, [r.numbers for other in arms if other is not arm for r in other.runs])
+    ]
     return (*(_improves(arm) for arm in arms), *_of_arms(arms), *of_one)
 
 
@@ -81,7 +85,7 @@ def _improves(arm: Arm) -> Claim:
     steps = ", ".join(sorted({f"{pair[0].step} to {pair[1].step}" for _, pair in known}))
     tasks = ", ".join(sorted({str(len(gain.success)) for gain in gains}))
     finding = (
-        f"that training by the recipe of {arm.name} raised held-out success by {measured}, over {len(arm.seeds)} seeds "
+        f"that training as in {arm.name} raised held-out success by {measured}, over {len(arm.seeds)} seeds "
         f"and {tasks} tasks a run, steps {steps}"
     )
     return _arm_claim("training improves", arm.name, arm.runs, answers, finding)

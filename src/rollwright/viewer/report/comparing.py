@@ -1,7 +1,7 @@
 """The report of several runs: their manifests' differences first, curves over each other, pairs by task, seeds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -15,7 +15,7 @@ from rollwright.statistics import (
     paired_t_interval,
     wilson_interval,
 )
-from rollwright.viewer.curves import AxisName, draw_curve, overlay
+from rollwright.viewer.curves import AxisName, draw_curve, merged_provenance, overlay
 from rollwright.viewer.curves_held_out import evaluation_provenance, held_out_curve
 from rollwright.viewer.curves_training import HEADLINES
 from rollwright.viewer.figures import Axis, Cell, Figure, Point, Provenance, Series, Table
@@ -145,7 +145,7 @@ def pairs_table(runs: Sequence[MeasuredRun]) -> Table:
                 len(tasks),
             )
         )
-    provenance = evaluation_provenance(runs[0].numbers, "success")
+    provenance = merged_provenance([evaluation_provenance(run.numbers, "success") for run in runs])
     return Table(
         slug="pairs",
         title="Last evaluations, paired by task",
@@ -169,7 +169,7 @@ def arm_curve(arm: Arm) -> Figure:
         name=f"mean of {len(arm.runs)} runs", unit="fraction", points=tuple(p for p, _ in points),
         interval=", ".join(sorted(methods)),
     )  # fmt: skip
-    provenance = evaluation_provenance(arm.runs[0].numbers, "success")
+    provenance = merged_provenance([evaluation_provenance(run.numbers, "success") for run in arm.runs])
     return Figure(
         slug=f"arm-{'-'.join(str(seed) for seed in arm.seeds)}-{arm.runs[0].numbers.manifest.run.config_sha256[:8]}",
         title=f"Held-out success of {arm.name}",
@@ -248,16 +248,4 @@ def _arm_point(arm: Arm, step: int) -> tuple[Point, str]:
 
 
 def _computed(provenance: Provenance, made_by: str, interval: str | None = None) -> Provenance:
-    return Provenance(
-        made_by=made_by,
-        protocol=provenance.protocol,
-        protocol_sha256=provenance.protocol_sha256,
-        tasks=provenance.tasks,
-        samples=provenance.samples,
-        sampling=provenance.sampling,
-        budgets=provenance.budgets,
-        interval=provenance.interval if interval is None else interval,
-        steps=provenance.steps,
-        label=provenance.label,
-        gate=provenance.gate,
-    )
+    return replace(provenance, made_by=made_by, interval=provenance.interval if interval is None else interval)

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import RcKeyType
 
-from rollwright.viewer.figures import Figure, Point, Series
+from rollwright.viewer.figures import Figure, Mark, Point, Series
 from rollwright.viewer.report.escaping import visible
 
 __all__ = ["COLORS", "FACE", "GRID", "INK", "draw_svg"]
@@ -78,6 +78,7 @@ def draw_svg(figure: Figure) -> str:
             _draw_bars(axes, figure)
         else:
             _draw_lines(axes, figure)
+        _bound(axes, figure)
         handles, names = axes.get_legend_handles_labels()
         if handles:
             canvas.legend(handles, names, loc="outside right upper", fontsize=8, frameon=False, handlelength=3.2)
@@ -109,12 +110,32 @@ def _draw_lines(axes: Axes, figure: Figure) -> None:
                 axes.vlines(xs, lows, highs, color=color, linewidth=0.8, alpha=0.7)
     for mark in figure.marks:
         axes.axvline(mark.x, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
-        axes.annotate(
-            _shown(mark.text), (mark.x, 1.0), xycoords=("data", "axes fraction"), xytext=(3, -9),
-            textcoords="offset points", fontsize=7.5,
-        )  # fmt: skip
+        _annotate(axes, mark)
     if not figure.x.unit:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+
+
+def _annotate(axes: Axes, mark: Mark) -> None:
+    """The text of a mark, on the side where there is room."""
+    left, right = axes.get_xlim()
+    is_late = mark.x > left + 0.75 * (right - left)
+    axes.annotate(
+        _shown(mark.text),
+        (mark.x, 1.0),
+        xycoords=("data", "axes fraction"),
+        xytext=(-3 if is_late else 3, -9),
+        textcoords="offset points",
+        fontsize=7.5,
+        horizontalalignment="right" if is_late else "left",
+    )
+
+
+def _bound(axes: Axes, figure: Figure) -> None:
+    """Shares are seen from 0, unless some lie below, and at least 0.05 high: equal values fill no axis with nothing."""
+    values = [end for series in figure.series for point in series.points for end in (point.value, point.low)]
+    if figure.y.unit == "fraction" and min((end for end in values if end is not None), default=0.0) >= 0:
+        top = max(axes.get_ylim()[1], 0.05)
+        axes.set_ylim(-0.02 * top, top)
 
 
 def _draw_bars(axes: Axes, figure: Figure) -> None:
