@@ -5,10 +5,10 @@ import asyncio
 import pytest
 import typer
 
-from rollwright.cli.failures import ASKED_WRONGLY, FAILED, STOPPED, failure_of
+from rollwright.cli.failures import ASKED_WRONGLY, FAILED, PAUSED, STOPPED, failure_of
 from rollwright.evidence import DiskFullError
 from rollwright.recipes.errors import RecipeError
-from rollwright.runtime.errors import NoProgressError, RunStoppedError
+from rollwright.runtime.errors import NoProgressError, RunPausedError, RunStoppedError
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,7 @@ from rollwright.runtime.errors import NoProgressError, RunStoppedError
         (NoProgressError("nothing can be trained"), FAILED, "nothing can be trained"),
         (FileNotFoundError(2, "No such file", "x"), FAILED, "No such file: 'x'"),
         (RunStoppedError("stopped; saved"), STOPPED, "stopped; saved"),
+        (RunPausedError("alarm entropy rose"), PAUSED, "alarm entropy rose"),
         (KeyboardInterrupt(), STOPPED, "rollwright resume"),
         (asyncio.CancelledError(), STOPPED, "rollwright resume"),
         (OSError("many\nlines  of\n text"), FAILED, "many lines of text"),

@@ -77,6 +77,7 @@ def train(  # noqa: PLR0913 - each parameter is an option that a person may give
         show_resolved(resolved, screen)
         refuse_untrainable(resolved.recipe)
         return
+    from rollwright.cli.promoting import show_kept_gates
     from rollwright.cli.results import show_result
     from rollwright.cli.scoring import show_scales
     from rollwright.recipes.runs import TrainOrder, train_run
@@ -86,6 +87,7 @@ def train(  # noqa: PLR0913 - each parameter is an option that a person may give
         order = TrainOrder(resolved=resolved, run_dir=run_dir, source=from_run, is_rollouts_only=rollouts_only)
         result = train_run(order, screen)
     show_scales(scales_of_run(Path(result.run_dir)), screen)
+    show_kept_gates(Path(result.run_dir), screen)
     show_result(result, screen)
 
 
@@ -109,6 +111,15 @@ def resume(
             show_default=False,
         ),
     ] = None,
+    acknowledge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHY",
+            help="Go on with a run that an alarm paused; the reason is kept with the run, and the alarm pauses it only "
+            "when it rises anew.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Go on with a run that was stopped or killed, from its last saved step.
@@ -126,6 +137,7 @@ def resume(
     import_from_here()
     if not accept_changes and new_segment is None:
         refuse_changed_defaults(run)
+    from rollwright.cli.promoting import show_kept_gates
     from rollwright.cli.results import show_result
     from rollwright.cli.scoring import show_scales
     from rollwright.recipes.runs import resume_run
@@ -133,8 +145,9 @@ def resume(
 
     screen = open_screen(json)
     with _closing(screen):
-        result = resume_run(run, screen, new_segment=new_segment)
+        result = resume_run(run, screen, new_segment=new_segment, acknowledgment=acknowledge)
     show_scales(scales_of_run(Path(result.run_dir)), screen)
+    show_kept_gates(Path(result.run_dir), screen)
     show_result(result, screen)
 
 
@@ -162,6 +175,15 @@ def evaluate(  # noqa: PLR0913 - each parameter is an option that a person may g
             show_default=False,
         ),
     ] = None,
+    promote: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DEST",
+            help="Judge the checkpoint by the run's gates and, where all passed, write it to DEST with a card and its "
+            "evidence; under the run's own protocol alone.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Evaluate a checkpoint of a run on held-out tasks and add the result to the run.
@@ -174,13 +196,19 @@ def evaluate(  # noqa: PLR0913 - each parameter is an option that a person may g
     rollwright eval runs/arithmetic-tool-seed0 --step 200 --samples 8
     rollwright eval runs/arithmetic-tool-seed0 --temperature 0 --json
     rollwright eval runs/arithmetic-tool-seed0 --protocol pass-at-16
+    rollwright eval runs/arithmetic-tool-seed0 --promote models/calculator
     ```
     """
+    from rollwright.cli.promoting import promote_checkpoint
     from rollwright.cli.results import show_evaluation
     from rollwright.recipes.runs import EvaluationOrder, evaluate_run
 
     import_from_here()
     screen = open_screen(json)
+    if promote is not None:
+        asked = {"--tasks": tasks, "--samples": samples, "--temperature": temperature, "--protocol": protocol}
+        promote_checkpoint(run, step, promote, screen, asked=asked)
+        return
     with _closing(screen):
         order = EvaluationOrder(
             run=run, step=step, tasks=tasks, samples=samples, temperature=temperature, protocol=protocol

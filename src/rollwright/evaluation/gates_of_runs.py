@@ -27,6 +27,11 @@ class JudgedGate:
     """After which it was judged."""
     verdict: GateVerdict
 
+    @property
+    def what(self) -> str:
+        """What was measured, as a person says it."""
+        return what_of(self.gate.subject)
+
 
 def judge_run(path: Path, step: int | None = None, *, verification: Verification = "digests") -> tuple[JudgedGate, ...]:
     """Judge the gates that a run was begun with; a pure function of its committed rows.
@@ -80,7 +85,7 @@ def records_of(judged: Sequence[JudgedGate], purpose: GatePurpose, at: datetime)
             at=at,
             step=one.step,
             purpose=purpose,
-            what=what_of(one.gate.subject),
+            what=one.what,
             verdict=one.verdict,
             label=one.gate.label,
             limit_source=one.gate.source,

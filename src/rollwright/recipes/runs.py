@@ -18,6 +18,8 @@ from rollwright.evidence import (
     content_hash,
     manifest_differences,
 )
+from rollwright.evidence.gates import drop_gates_after
+from rollwright.recipes.build.alarms import seen_alarms
 from rollwright.recipes.build.crossing import carried_over, settle_open_groups
 from rollwright.recipes.build.identity import (
     Identity,
@@ -53,7 +55,8 @@ from rollwright.recipes.segments import choose_segment, enter_segment
 from rollwright.record import Engine
 from rollwright.runtime.checkpoints import read_progress
 from rollwright.runtime.collecting import collect_only
-from rollwright.runtime.loop import Loop, LoopParts, RunResult
+from rollwright.runtime.loop import Loop
+from rollwright.runtime.loop_parts import LoopParts, RunResult
 from rollwright.runtime.observers import Observer, RunStarted
 from rollwright.runtime.parts import GroupCounter
 from rollwright.runtime.progress import EvaluationPoint, Progress
@@ -188,16 +191,20 @@ def _note_kind(folder: RunFolder, order: TrainOrder) -> None:
         folder.record_event(event_now(_ROLLOUTS_ONLY, "records episodes and learns nothing"))
 
 
-def resume_run(path: Path, observer: Observer, *, new_segment: str | None = None) -> TrainResult:
+def resume_run(
+    path: Path, observer: Observer, *, new_segment: str | None = None, acknowledgment: str | None = None
+) -> TrainResult:
     """Go on from the newest complete checkpoint; what came later never happened.
 
     Args:
         path: the run's folder.
         observer: hears what happens.
         new_segment: why the run goes on with other code, data, environment, verifiers or values; None: with the same.
+        acknowledgment: why a run that an alarm paused may go on; None: nobody says so.
 
     Raises:
         EvidenceError: when the folder is no run, is of another schema, or is being written.
+        RunPausedError: when an alarm paused it and nobody acknowledges that.
         RecipeError: when what is here now is not what the run was, and no new segment says so.
     """
     with ExitStack() as stack:
@@ -205,6 +212,8 @@ def resume_run(path: Path, observer: Observer, *, new_segment: str | None = None
         resolved = resolve_text(folder.recipe_toml, origin=f"run {path.name}")
         chosen = _checkpoint_to_resume(folder, observer)
         progress = None if chosen is None else read_progress(chosen)
+        alarms = seen_alarms(folder, resolved.recipe, 0 if progress is None else progress.step)
+        alarms.refuse_unread(acknowledgment)
         world = build_world(resolved.recipe)
         stack.callback(world.close)
         source = _source_of(folder)
@@ -226,8 +235,10 @@ def resume_run(path: Path, observer: Observer, *, new_segment: str | None = None
             observer.warned(
                 f"{len(abandoned)} commits behind the checkpoint never happened; their steps are done again"
             )
-        note_protocols(folder, foundation.protocols)
         enter_segment(folder, segment, observer)
+        drop_gates_after(folder.path, 0 if progress is None else progress.step)
+        note_protocols(folder, foundation.protocols)
+        alarms.acknowledge(acknowledgment)
         folder.record_event(event_now("resumed", "went on from a checkpoint", step=progress.step if progress else 0))
         order = LoopOrder(
             folder=folder,
@@ -239,6 +250,7 @@ def resume_run(path: Path, observer: Observer, *, new_segment: str | None = None
             stored=stored,
             replay=None,
             watch=unwatched,
+            alarms=alarms.watch,
         )
         observer.run_started(_started(foundation, folder, 0 if progress is None else progress.step, stored))
         return _finish(foundation, order, stack, _Start(checkpoint=chosen, progress=progress), None)
