@@ -10,6 +10,7 @@ import typer
 
 from rollwright.cli.auditing import audit
 from rollwright.cli.comparing import compare
+from rollwright.cli.comparing import compare
 from rollwright.cli.drilling import drill
 from rollwright.cli.environments import env_check, env_list, env_new
 from rollwright.cli.explaining import recipe_explain
@@ -79,6 +80,7 @@ def make_app() -> typer.Typer:
     app.command(name="drill")(drill)
     app.command(name="ladder")(ladder)
     app.command(name="query")(query)
+    app.command(name="compare")(compare)
     app.command(name="view")(view)
     app.command(name="compare")(compare)
     app.command(name="report")(report)

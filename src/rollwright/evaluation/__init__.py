@@ -1,6 +1,7 @@
 """Frozen held-out protocols and what they measure."""
 
 from rollwright.evaluation.counting import counted
+from rollwright.evaluation.errors import EvaluationError
 from rollwright.evaluation.evaluate import Evaluation, EvaluationAttempt, Harness, evaluate
 from rollwright.evaluation.outcomes import Baseline, outcomes_of
 from rollwright.evaluation.protocol import EvaluationProtocol, ProtocolDifference, protocol_differences
@@ -16,6 +17,7 @@ __all__ = [
     "Baseline",
     "Evaluation",
     "EvaluationAttempt",
+    "EvaluationError",
     "EvaluationProtocol",
     "Harness",
     "ProtocolDifference",
