@@ -10,7 +10,6 @@ import typer
 
 from rollwright.cli.auditing import audit
 from rollwright.cli.comparing import compare
-from rollwright.cli.comparing import compare
 from rollwright.cli.drilling import drill
 from rollwright.cli.environments import env_check, env_list, env_new
 from rollwright.cli.explaining import recipe_explain
@@ -82,7 +81,6 @@ def make_app() -> typer.Typer:
     app.command(name="query")(query)
     app.command(name="compare")(compare)
     app.command(name="view")(view)
-    app.command(name="compare")(compare)
     app.command(name="report")(report)
     app.command(name="fixtures")(fixtures)
     recipe = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look at the recipes that ship.")
