@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rollwright.cli.auditing import audit
+from rollwright.cli.checking import check
 from rollwright.cli.comparing import compare
 from rollwright.cli.drilling import drill
 from rollwright.cli.environments import env_check, env_list, env_new
@@ -79,9 +80,10 @@ def make_app() -> typer.Typer:
     app.command(name="drill")(drill)
     app.command(name="ladder")(ladder)
     app.command(name="query")(query)
-    app.command(name="compare")(compare)
     app.command(name="view")(view)
+    app.command(name="compare")(compare)
     app.command(name="report")(report)
+    app.command(name="check")(check)
     app.command(name="fixtures")(fixtures)
     recipe = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look at the recipes that ship.")
     recipe.command(name="list")(recipe_list)
