@@ -20,7 +20,7 @@ def report(
         Path | None,
         typer.Option(
             "--out",
-            help="Where to write; by default RUN/reports for one run, ./reports for several.",
+            help="Where to write; by default reports/NAME of the run, reports/comparison of several.",
             show_default=False,
         ),
     ] = None,
@@ -29,7 +29,7 @@ def report(
     """Write what runs came to: curves with intervals, the ledger, gates, and what may be claimed of them.
 
     A sentence whose evidence is missing is not written; what it lacks is. Everything comes from the run folders, so a
-    run that goes on, or was copied from elsewhere, is reported on like any other.
+    run that goes on, or was copied from elsewhere, is reported on like any other; nothing is written into them.
 
     ```
     rollwright report runs/arithmetic-tool-seed0
@@ -38,7 +38,7 @@ def report(
     """
     from rollwright.viewer.report import write_report
 
-    folder = out or (runs[0] / "reports" if len(runs) == 1 else Path("reports"))
+    folder = out or Path("reports") / (runs[0].resolve().name if len(runs) == 1 else "comparison")
     written = write_report(runs, folder)
     if json:
         print_json(

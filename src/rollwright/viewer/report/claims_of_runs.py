@@ -1,4 +1,4 @@
-"""Claims that need several runs: seeds of one arm, or arms that differ in one thing; and the sections that say them."""
+"""Claims that need several runs: seeds of one arm, or arms that differ in one thing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,16 +9,15 @@ import numpy as np
 from rollwright.evidence import manifest_differences
 from rollwright.record.gates import Outcome
 from rollwright.statistics import Interval
-from rollwright.viewer.figures import Cell, Label, Table
-from rollwright.viewer.figures_bars import tables_provenance
+from rollwright.viewer.figures import Label
 from rollwright.viewer.figures_run import RunNumbers
 from rollwright.viewer.figures_tasks import TaskScores, shared_tasks
 from rollwright.viewer.report.claims import REQUIRED, Claim, ClaimKind, Condition, weakest
-from rollwright.viewer.report.claims_of_one import chain_of, claims_of_one, judged, limits_on
-from rollwright.viewer.report.comparing import Arm, MeasuredRun, arms_of, follows_from_a_seed, mean_over_runs
-from rollwright.viewer.report.document import Bullets, Paragraph, Section
+from rollwright.viewer.report.claims_of_one import chain_of, judged, limits_on
+from rollwright.viewer.report.comparing import Arm, MeasuredRun, follows_from_a_seed, mean_over_runs
+from rollwright.viewer.report.escaping import cell_text
 
-__all__ = ["claims_of", "claims_sections"]
+__all__ = ["claims_of_arms"]
 
 _FEWEST_SEEDS = 3
 _CREDIT = ("configuration.objective.", "algorithm.")
@@ -27,42 +26,9 @@ _TOOLS = ("configuration.environment.", "environment.", "algorithm.")
 _OF_CREDIT = ("env/invalid_action", "env/timeout", "len/trunc_rate")
 
 
-def claims_of(runs: Sequence[MeasuredRun]) -> tuple[Claim, ...]:
-    """Every claim of the list, of each run and of each arm."""
-    arms = arms_of(runs)
-    of_one = [
-        claim
-        for arm in arms
-        for run in arm.runs
-        for claim in claims_of_one(run.numbers, [r.numbers for other in arms if other is not arm for r in other.runs])
-    ]
-    return (*(_improves(arm) for arm in arms), *_of_arms(arms), *of_one)
-
-
-def claims_sections(runs: Sequence[MeasuredRun]) -> tuple[tuple[Section, ...], int, int]:
-    """What may be said, what is not said and why, and what it is bound to; with how many of each."""
-    claims = claims_of(runs)
-    made = [claim for claim in claims if claim.sentence is not None]
-    refused = [claim for claim in claims if claim.sentence is None]
-    said = tuple(f"{claim.sentence}. {_gates(claim)}." for claim in made)
-    first = runs[0].numbers
-    sections = (
-        Section(
-            slug="claims",
-            title="What may be said",
-            blocks=(
-                Bullets(items=said) if said else Paragraph(text="Nothing: no claim has its least evidence."),
-                _conditions(claims, first),
-                _chains(runs, first),
-            ),
-        ),
-        Section(
-            slug="not-claimed",
-            title="What is not claimed, and what it lacks",
-            blocks=(Bullets(items=tuple(f"{claim.refusal}." for claim in refused)),),
-        ),
-    )
-    return sections, len(made), len(refused)
+def claims_of_arms(arms: Sequence[Arm]) -> tuple[Claim, ...]:
+    """Every claim that needs seeds, or arms beside each other."""
+    return (*(_improves(arm) for arm in arms), *_of_arms(arms))
 
 
 def _improves(arm: Arm) -> Claim:
@@ -113,21 +79,38 @@ def _credit(arm: Arm, other: Arm | None) -> Claim:
     enough = min(len(arm.seeds), len(other.seeds)) >= _FEWEST_SEEDS
     spent = {run.numbers.cost_at(run.numbers.last_step).episodes for run in (*arm.runs, *other.runs)}
     difference, bounds = _final_difference(arm, other)
-    hours = all(run.numbers.manifest.machine.accelerators for run in (*arm.runs, *other.runs))
     grown = [m for m in _OF_CREDIT if _mean_of(arm, m) > _mean_of(other, m) + 1e-9]
+    apart = [_disagreement(one) for one in (arm, other)]
+    grown += ["gold_disagreement"] if None not in apart and (apart[0] or 0.0) > (apart[1] or 0.0) + 1e-9 else []
     answers = [
         _answer(enough or None, f"{len(arm.seeds)} and {len(other.seeds)} seeds"),
         _answer(len(spent) == 1, f"{', '.join(f'{n:,}' for n in sorted(spent))} training episodes"),
         _answer(_is_above_zero(bounds), f"{difference:+.3f}{_ends(bounds)} at the last step"),
-        _answer(None, "accelerator hours are not part of a run" if hours else "no accelerator: hours are unknown"),
+        _per_hour(arm, other),
         _answer(
-            not grown, f"{', '.join(grown)} grew" if grown else "none grew; disagreement is not measured in training"
+            None if not grown and None in apart else not grown,
+            f"grew: {', '.join(grown) or 'none'}; disagreement {' and '.join(map(cell_text, apart))}",
         ),
     ]
     finding = (
         f"that the objective of {arm.name} is better than that of {other.name} by {difference:+.3f}{_ends(bounds)}"
     )
     return _arm_claim(kind, f"{arm.name} beside {other.name}", (*arm.runs, *other.runs), answers, finding)
+
+
+def _per_hour(arm: Arm, other: Arm) -> Condition:
+    """Last success over accelerator hours of the steps; every run of one arm above every run of the other."""
+    rates: list[list[float]] = []
+    for one in (arm, other):
+        hours = [
+            len(run.numbers.manifest.machine.accelerators) * run.numbers.cost_at(run.numbers.last_step).seconds / 3600
+            for run in one.runs
+        ]
+        if 0.0 in hours or not all(run.own_scores for run in one.runs):
+            return _answer(None, "no accelerator, no time or no evaluation: accelerator hours are unknown")
+        rates.append([_mean(run.own_scores[-1]) / spent for run, spent in zip(one.runs, hours, strict=True)])
+    said = " and ".join(", ".join(f"{rate:.3g}" for rate in part) for part in rates)
+    return _answer(True if min(rates[0]) > max(rates[1]) else None, f"{said} an hour")
 
 
 def _faster(arm: Arm, other: Arm | None) -> Claim:
@@ -309,8 +292,23 @@ def _range(ends: tuple[float, float]) -> str:
 
 
 def _seconds_to(run: MeasuredRun, target: float) -> float:
-    reached = [s.step for s in run.own_scores if s.step > 0 and np.mean(list(s.success.values())) >= target - 1e-9]
+    reached = [scores.step for scores in run.own_scores if scores.step > 0 and _mean(scores) >= target - 1e-9]
     return run.numbers.cost_at(min(reached)).seconds if reached else float("inf")
+
+
+def _mean(scores: TaskScores) -> float:
+    return float(np.mean(list(scores.success.values())))
+
+
+def _disagreement(arm: Arm) -> float | None:
+    """Of the last evaluations, mean over runs; None where one has no gold verifier."""
+    rows = [
+        [r for r in run.numbers.evaluations if r.metric == "gold_disagreement" and "slice" not in r.labels]
+        for run in arm.runs
+    ]
+    values = [part[-1].value if part else None for part in rows]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def _listed(seconds: Sequence[float]) -> str:
@@ -338,48 +336,3 @@ def _slice(numbers: RunNumbers, name: str, step: int) -> tuple[float, float] | N
         if (row.metric, row.step, row.labels, row.protocol_sha256) == ("success", step, {"slice": name}, own):
             return None if row.low is None or row.high is None else (row.low, row.high)
     return None
-
-
-def _gates(claim: Claim) -> str:
-    named = sorted({condition.gate for condition in claim.conditions} - {"no gate"})
-    return f"Carried by {', '.join(named)}" if named else "No gate carries it"
-
-
-def _conditions(claims: Sequence[Claim], first: RunNumbers) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (claim.kind, claim.about, c.requirement, c.outcome, c.because, c.label, c.gate)
-        for claim in claims
-        for c in claim.conditions
-    ]
-    return Table(
-        slug="conditions",
-        title="Each claim and the least evidence that it needs",
-        columns=("claim", "about", "it needs", "outcome", "because", "label", "gate"),
-        rows=tuple(rows),
-        provenance=tables_provenance(first, "rollwright.viewer.report.claims_of_runs:claims_of over the run folders"),
-    )
-
-
-def _chains(runs: Sequence[MeasuredRun], first: RunNumbers) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for chain in (chain_of(run.numbers) for run in runs):
-        rows.append(
-            (
-                chain.run,
-                "none cited",
-                chain.code_commit,
-                chain.code_sha256,
-                chain.config_sha256,
-                chain.data_revisions,
-                chain.container_digests,
-                chain.checkpoint_sha256,
-            )
-        )
-    return Table(
-        slug="binding-chain",
-        title="What every claim is bound to",
-        columns=tuple("run|paper|code commit|code digest|configuration|data|containers|last checkpoint".split("|")),
-        rows=tuple(rows),
-        provenance=tables_provenance(first, "manifest.json of the newest segment, and the newest checkpoint's marker"),
-        note="a link that is missing is unknown; what does not exist is none",
-    )

@@ -72,8 +72,8 @@ def draw_svg(figure: Figure) -> str:
         canvas = Canvas(figsize=(7.2, 3.3), layout="constrained", facecolor=FACE)
         axes = canvas.add_subplot()
         axes.grid(visible=True, axis="y")
-        axes.set_xlabel(_shown(figure.x.title))
-        axes.set_ylabel(_shown(figure.y.title))
+        axes.set_xlabel(visible(figure.x.title))
+        axes.set_ylabel(visible(figure.y.title))
         if figure.categories:
             _draw_bars(axes, figure)
         else:

@@ -10,12 +10,12 @@ from rollwright.viewer.figures_run import read_numbers
 from rollwright.viewer.figures_tables import excluded_table, gates_table, ledger_table
 from rollwright.viewer.figures_tasks import read_task_scores
 from rollwright.viewer.report.building import overview, sections_of_run
-from rollwright.viewer.report.claims_of_runs import claims_sections
 from rollwright.viewer.report.comparing import MeasuredRun, arm_curve, arms_of, differences_table, overlays, pairs_table
 from rollwright.viewer.report.document import Block, Document, Section
 from rollwright.viewer.report.drawing import draw_svg
 from rollwright.viewer.report.html import render_html
 from rollwright.viewer.report.markdown import render_markdown
+from rollwright.viewer.report.saying import claims_sections
 
 __all__ = ["ReportFiles", "build_document", "read_runs", "write_report"]
 
