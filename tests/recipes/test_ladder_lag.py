@@ -1,4 +1,4 @@
-"""The arms of a level, what is compared, and the gates, by hand-made figures."""
+"""The arms of level 5, what is compared, and the gates, by hand-made figures."""
 
 import json
 import math
@@ -13,19 +13,29 @@ import pytest
 from rollwright.cli.main import run_command
 from rollwright.evidence import CommitKind, CommitRows, RunFolder
 from rollwright.recipes.errors import RecipeError
-from rollwright.recipes.ladder.arms import Arm, ClimbOrder, arms_of, complete, final_commit, first_rl_step, last_step
-from rollwright.recipes.ladder.climb import report_of
-from rollwright.recipes.ladder.comparison import Comparison, compare
+from rollwright.recipes.ladder.commands import Commands
 from rollwright.recipes.ladder.errors import LadderError
-from rollwright.recipes.ladder.figures import ArmFigures, CurvePoint, Score, Staleness, score_of
-from rollwright.recipes.ladder.gates import highest_unfailed, judge
-from rollwright.recipes.ladder.level import FinalProtocol, Gate, Measure, load_level
-from rollwright.recipes.ladder.measured import MeasuredRow, Spread, largest, mean, spread, total
+from rollwright.recipes.ladder.lag.arms import (
+    Arm,
+    ClimbOrder,
+    arms_of,
+    complete,
+    final_commit,
+    first_rl_step,
+    last_step,
+)
+from rollwright.recipes.ladder.lag.climb import report_of
+from rollwright.recipes.ladder.lag.comparison import Comparison, compare
+from rollwright.recipes.ladder.lag.figures import ArmFigures, CurvePoint, Score, Staleness, score_of
+from rollwright.recipes.ladder.lag.gates import highest_unfailed, judge
+from rollwright.recipes.ladder.lag.level import FinalProtocol, Gate, Measure, load_level
+from rollwright.recipes.ladder.lag.measured import MeasuredRow, Spread, largest, mean, spread, total
 from rollwright.recipes.resolve import recipe_toml
+from rollwright.record.gates import GateVerdict
 from rollwright.statistics import Interval, clustered_interval, wilson_interval
 from tests.evidence.runs import START, manifest, scored_trajectory
 
-FIVE = load_level(5)
+FIVE = load_level()
 TASKS = [f"t{number}" for number in range(20)]
 LADDER = Path(__file__).parents[2] / "docs" / "proofs" / "ladder.jsonl"
 
@@ -37,6 +47,10 @@ def order(folder: Path = Path("nowhere"), **changes) -> ClimbOrder:
 
 def gate(measure: Measure) -> Gate:
     return next(g for g in FIVE.gates if g.measure == measure)
+
+
+def judged(asked: Gate, comparison: Comparison) -> GateVerdict:
+    return judge(asked, comparison).verdict
 
 
 def staleness(**changes) -> Staleness:
@@ -86,6 +100,7 @@ def arm(lag: int, *, curve: Mapping[int, float], seconds: float, solved: int, st
         value=lag,
         run=f"runs/lag{lag}",
         commit="c" * 40,
+        protocol="p" * 64,
         threads={"engine and learner in turns": 1},
         resumed=0,
         updates=points[-1].updates,
@@ -153,12 +168,12 @@ def test_a_setting_that_would_be_overwritten_is_refused(setting):
 
 
 def test_a_level_that_is_not_built_is_refused_in_a_sentence(capsys):
-    assert run_command(["ladder", "4"]) == 2
-    assert "level 4 of the ladder is not built; give 5" in capsys.readouterr().err
+    assert run_command(["ladder", "7"]) == 2
+    assert "the ladder has no level 7; give 0, 1, 2, 3, 4, 5, 6" in capsys.readouterr().err
 
 
 def test_lags_that_are_no_numbers_are_refused(capsys):
-    assert run_command(["ladder", "5", "--lags", "0,two"]) == 2
+    assert run_command(["ladder", "5", "--only", "--lags", "0,two"]) == 2
     assert "whole numbers" in capsys.readouterr().err
 
 
@@ -201,10 +216,10 @@ def differing(*deltas: float):
     ],
 )
 def test_quality_is_judged_by_the_whole_interval(deltas, outcome):
-    verdict = judge(gate("quality"), differing(*deltas))
+    verdict = judged(gate("quality"), differing(*deltas))
     assert verdict.outcome == outcome
-    assert verdict.low is not None and verdict.high is not None
-    assert f"[{verdict.low:.3f}, {verdict.high:.3f}]" in verdict.because
+    assert verdict.measured.low is not None and verdict.measured.high is not None
+    assert f"[{verdict.measured.low:.3g}, {verdict.measured.high:.3g}]" in verdict.because
 
 
 def unlearned(*, first: float, last: float):
@@ -229,9 +244,9 @@ def unlearned(*, first: float, last: float):
     ],
 )
 def test_nothing_is_passed_beside_a_synchronous_run_that_learned_nothing(measure, first, last):
-    verdict = judge(gate(measure), unlearned(first=first, last=last))
+    verdict = judged(gate(measure), unlearned(first=first, last=last))
     assert verdict.outcome == "not enough evidence"
-    assert verdict.because.startswith("the synchronous run learned nothing")
+    assert verdict.measured.source.startswith("the synchronous run learned nothing")
     assert f"{first:.3f} [" in verdict.because and f"{last:.3f} [" in verdict.because
 
 
@@ -239,8 +254,8 @@ def test_a_synchronous_run_without_intervals_has_not_been_seen_to_learn():
     baseline = arm(0, curve={0: 0.0, 30: 0.5}, seconds=2.0, solved=10)
     blank = replace(baseline, curve=tuple(replace(one, low=None, high=None) for one in baseline.curve))
     (comparison,) = compare([blank, AS_GOOD])
-    assert judge(gate("quality"), comparison).outcome == "not enough evidence"
-    assert "0.500 (no interval) after 30" in judge(gate("clock"), comparison).because
+    assert judged(gate("quality"), comparison).outcome == "not enough evidence"
+    assert "0.500 (no interval) after 30" in judged(gate("clock"), comparison).because
 
 
 # Wilson's upper bound of 0 of n is z² / (n + z²): 0.1611 of 20 tasks.
@@ -257,27 +272,27 @@ def test_differences_that_are_all_equal_are_no_certainty(delta):
 
 
 def test_equal_differences_pass_only_where_the_tasks_are_many():
-    assert judge(gate("quality"), differing(0.0)).outcome == "not enough evidence"
-    assert judge(gate("quality"), differing(-0.5)).outcome == "failed"
+    assert judged(gate("quality"), differing(0.0)).outcome == "not enough evidence"
+    assert judged(gate("quality"), differing(-0.5)).outcome == "failed"
     many = {f"t{number}": float(number < 200) for number in range(400)}
     baseline = replace(arm(0, curve={0: 0.0, 30: 0.5}, seconds=2.0, solved=10), by_task=many)
     (comparison,) = compare([baseline, replace(AS_GOOD, by_task=many)])
-    verdict = judge(gate("quality"), comparison)
-    assert (verdict.outcome, verdict.low) == ("passed", pytest.approx(-0.0095, abs=1e-4))
+    verdict = judged(gate("quality"), comparison)
+    assert (verdict.outcome, verdict.measured.low) == ("passed", pytest.approx(-0.0095, abs=1e-4))
 
 
 def test_curves_that_end_with_all_tasks_solved_do_not_settle_the_clock():
     curve = {0: 0.0, 10: 0.2, 20: 0.4, 30: 1.0}
     baseline = arm(0, curve=curve, seconds=2.0, solved=20)
     (comparison,) = compare([baseline, arm(1, curve=curve, seconds=1.0, solved=20)])
-    verdict = judge(gate("clock"), comparison)
-    assert (verdict.outcome, verdict.measured) == ("not enough evidence", pytest.approx(0.5))
+    verdict = judged(gate("clock"), comparison)
+    assert (verdict.outcome, verdict.measured.value) == ("not enough evidence", pytest.approx(0.5))
 
 
 def test_an_arm_far_below_a_target_of_all_tasks_fails_the_clock():
     baseline = arm(0, curve={0: 0.0, 10: 0.2, 30: 1.0}, seconds=2.0, solved=20)
     (comparison,) = compare([baseline, arm(1, curve={0: 0.0, 10: 0.2, 30: 0.3}, seconds=1.0, solved=6)])
-    assert judge(gate("clock"), comparison).outcome == "failed"
+    assert judged(gate("clock"), comparison).outcome == "failed"
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
@@ -308,25 +323,25 @@ def test_the_recorded_ladder_is_judged_as_it_was():
             baseline_reached=CurvePoint(**found["baseline_reached"]),
             clock_interval=Interval(**interval),
         )
-        assert judge(gate(one["gate"]), comparison).outcome == one["outcome"]
+        assert judged(gate(one["gate"]), comparison).outcome == one["outcome"]
 
 
 def test_a_run_that_is_sooner_whatever_tasks_were_drawn_passes_the_clock():
-    verdict = judge(gate("clock"), beside(AS_GOOD))
-    assert (verdict.outcome, verdict.measured) == ("passed", pytest.approx(0.5))
-    assert verdict.high is not None and verdict.high <= 1.0
+    verdict = judged(gate("clock"), beside(AS_GOOD))
+    assert (verdict.outcome, verdict.measured.value) == ("passed", pytest.approx(0.5))
+    assert verdict.measured.high is not None and verdict.measured.high <= 1.0
 
 
 def test_a_run_that_is_later_whatever_tasks_were_drawn_fails_the_clock():
-    assert judge(gate("clock"), beside(replace_seconds(3.0))).outcome == "failed"
+    assert judged(gate("clock"), beside(replace_seconds(3.0))).outcome == "failed"
 
 
 def test_a_run_that_never_comes_near_fails_the_clock_and_one_that_nearly_did_is_not_enough_evidence():
-    far = judge(gate("clock"), beside(arm(8, curve={0: 0.0, 10: 0.0, 20: 0.0, 30: 0.0}, seconds=1.0, solved=10)))
-    assert far.outcome == "failed" and far.measured is None and math.isinf(far.high or 0.0)
-    assert "never reached in 30 updates" in far.because
+    far = judged(gate("clock"), beside(arm(8, curve={0: 0.0, 10: 0.0, 20: 0.0, 30: 0.0}, seconds=1.0, solved=10)))
+    assert far.outcome == "failed" and far.measured.value == far.measured.high == math.inf
+    assert "never reached in 30 updates" in far.measured.source
     # One task short of the target: some resamples leave that task out.
-    near = judge(gate("clock"), beside(arm(4, curve={0: 0.0, 10: 0.2, 20: 0.4, 30: 0.45}, seconds=1.0, solved=10)))
+    near = judged(gate("clock"), beside(arm(4, curve={0: 0.0, 10: 0.2, 20: 0.4, 30: 0.45}, seconds=1.0, solved=10)))
     assert near.outcome == "not enough evidence"
 
 
@@ -346,22 +361,22 @@ def replace_seconds(seconds: float) -> ArmFigures:
     ],
 )
 def test_a_limit_of_staleness_holds_up_to_its_number_and_no_further(measure, good, bad):
-    assert judge(gate(measure), beside(replace(AS_GOOD, staleness=staleness(**good)))).outcome == "passed"
-    assert judge(gate(measure), beside(replace(AS_GOOD, staleness=staleness(**bad)))).outcome == "failed"
+    assert judged(gate(measure), beside(replace(AS_GOOD, staleness=staleness(**good)))).outcome == "passed"
+    assert judged(gate(measure), beside(replace(AS_GOOD, staleness=staleness(**bad)))).outcome == "failed"
 
 
 @pytest.mark.parametrize("measure", ["kl", "weights", "mismatch", "probe", "disagreement"])
 def test_what_was_not_measured_is_not_enough_evidence_and_says_why(measure):
     fields = {"kl": "kl_k3", "weights": "weights_held"}
     field = fields[measure] if measure in fields else measure
-    verdict = judge(gate(measure), beside(replace(AS_GOOD, staleness=staleness(**{field: None}))))
+    verdict = judged(gate(measure), beside(replace(AS_GOOD, staleness=staleness(**{field: None}))))
     assert verdict.outcome == "not enough evidence"
-    assert verdict.because.startswith("no ") or verdict.because.startswith("the ")
+    assert verdict.measured.source.startswith(("no ", "the "))
 
 
 def test_the_same_number_of_updates_must_take_less_time():
-    assert judge(gate("whole"), beside(AS_GOOD)).outcome == "passed"
-    assert judge(gate("whole"), beside(replace_seconds(2.1))).outcome == "failed"
+    assert judged(gate("whole"), beside(AS_GOOD)).outcome == "passed"
+    assert judged(gate("whole"), beside(replace_seconds(2.1))).outcome == "failed"
 
 
 def test_the_ladder_ends_at_the_first_lag_with_a_failed_gate():
@@ -429,7 +444,7 @@ def cut_short(tmp_path: Path) -> Arm:
 
 def test_a_step_that_has_no_checkpoint_does_not_end_an_arm(cut_short: Arm):
     with pytest.raises(Told, match=f"lag 0: goes on after step 0 in {cut_short.path}"):
-        complete(cut_short, FinalProtocol(tasks=2, samples=1), tell)
+        complete(cut_short, FinalProtocol(tasks=2, samples=1), Commands(), tell)
 
 
 def test_an_evaluation_of_an_older_step_is_no_final_one_and_that_of_the_last_step_ends_an_arm(cut_short: Arm):
@@ -439,7 +454,7 @@ def test_an_evaluation_of_an_older_step_is_no_final_one_and_that_of_the_last_ste
         assert final_commit(cut_short, due) is None
         saved(folder, 1)
         folder.commit(held_out(5, 1), at=START)
-    complete(cut_short, due, tell)
+    complete(cut_short, due, Commands(), tell)
     assert final_commit(cut_short, due) == 5
 
 
@@ -447,4 +462,4 @@ def test_a_folder_with_another_run_is_refused_and_says_what_differs(tmp_path: Pa
     one, other = (arms_of(order(tmp_path, updates=updates))[0] for updates in (20, 30))
     RunFolder.create(one.path, manifest(), recipe_toml(other.resolved.recipe)).close()
     with pytest.raises(RecipeError, match=r"run\.steps is 30 there and 20 here"):
-        complete(one, FIVE.final, lambda sentence: None)
+        complete(one, FIVE.final, Commands(), lambda sentence: None)

@@ -5,9 +5,6 @@
 Every command is a process of its own, so that no arm inherits anything of another. What is complete is only read.
 """
 
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +13,14 @@ from rollwright.evidence import GROUPS_PER_COMMIT, RunFolder, query
 from rollwright.recipes.config.learning import SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.ladder.commands import Commands
 from rollwright.recipes.ladder.errors import LadderError
-from rollwright.recipes.ladder.level import FinalProtocol, Level
-from rollwright.recipes.resolve import Resolved, resolve, resolve_text
-from rollwright.runtime.errors import RunStoppedError
+from rollwright.recipes.ladder.lag.level import FinalProtocol, Level
+from rollwright.recipes.ladder.runs import refuse_another
+from rollwright.recipes.resolve import Resolved, resolve
 
 __all__ = ["Arm", "ClimbOrder", "arms_of", "complete", "final_commit", "first_rl_step", "last_step"]
 
-_STOPPED = (130, -signal.SIGTERM)
-"""Exit codes of a command that someone stopped, while it listened and before."""
-_SHOWN = 3
-"""Differences of two recipes that a sentence names."""
 _FINALS = f"""SELECT group_id // {GROUPS_PER_COMMIT} AS number,
   count(DISTINCT task_id), count(DISTINCT (group_id, slot))
   FROM trajectories WHERE purpose = 'evaluation' AND group_id >= {GROUPS_PER_COMMIT} GROUP BY ALL ORDER BY 1"""
@@ -112,12 +106,13 @@ def _arm(order: ClimbOrder, value: int) -> Arm:
     )
 
 
-def complete(arm: Arm, final: FinalProtocol, heard: Callable[[str], None]) -> None:
+def complete(arm: Arm, final: FinalProtocol, commands: Commands, heard: Callable[[str], None]) -> None:
     """Bring an arm to its end, from wherever it stands.
 
     Args:
         arm: its folder may hold nothing, a part of the run, or all of it.
         final: what it is measured by at its end.
+        commands: that run now.
         heard: told in a sentence what is done.
 
     Raises:
@@ -125,18 +120,20 @@ def complete(arm: Arm, final: FinalProtocol, heard: Callable[[str], None]) -> No
         LadderError: where a command failed.
         RunStoppedError: where someone stopped one.
     """
+    log = arm.path.with_name(f"{arm.path.name}.log")
     if not (arm.path / "manifest.json").exists():
         heard(f"{arm.name}: trains in {arm.path}")
         words = [word for setting in arm.settings for word in ("--set", setting)]
-        _run(arm, ["train", arm.recipe, *words, "--run-dir", str(arm.path)])
+        commands.run(arm.name, ["train", arm.recipe, *words, "--run-dir", str(arm.path), "--json"], log)
     else:
-        _refuse_another(arm)
+        refuse_another(arm.path, arm.resolved)
         if final_commit(arm, final) is None and (saved := _saved_step(arm.path)) < last_step(arm.resolved.recipe):
             heard(f"{arm.name}: goes on after step {saved} in {arm.path}")
-            _run(arm, ["resume", str(arm.path)])
+            commands.run(arm.name, ["resume", str(arm.path), "--json"], log)
     if final_commit(arm, final) is None:
         heard(f"{arm.name}: {final.tasks} held-out tasks × {final.samples} at its end")
-        _run(arm, ["eval", str(arm.path), "--tasks", str(final.tasks), "--samples", str(final.samples)])
+        size = ("--tasks", str(final.tasks), "--samples", str(final.samples))
+        commands.run(arm.name, ["eval", str(arm.path), *size, "--json"], log)
     if final_commit(arm, final) is None:
         raise LadderError(
             f"{arm.path} has no evaluation of {final.tasks} tasks × {final.samples} after `rollwright eval`."
@@ -167,45 +164,3 @@ def _saved_step(path: Path) -> int:
     """Where `resume` would go on; a commit behind it may hold the causes of a step that was never trained."""
     chosen = RunFolder.open(path).newest_checkpoint().chosen
     return 0 if chosen is None else chosen.step
-
-
-def _refuse_another(arm: Arm) -> None:
-    stored = RunFolder.open(arm.path).recipe_toml
-    found = resolve_text(stored, origin=f"run {arm.path.name}").values()
-    due = arm.resolved.values()
-    if found == due:
-        return
-    keys = [key for key in sorted(found.keys() | due.keys()) if found.get(key) != due.get(key)]
-    listed = "; ".join(f"{key} is {found.get(key)!r} there and {due.get(key)!r} here" for key in keys[:_SHOWN])
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    raise RecipeError(f"{arm.path} holds a run of another recipe ({listed}{more}); give another --runs, or remove it.")
-
-
-def _run(arm: Arm, words: Sequence[str]) -> None:
-    """One command of the program, its lines appended to a file beside the run folder."""
-    log = arm.path.with_name(f"{arm.path.name}.log")
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a", encoding="utf-8") as lines:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rollwright", *words, "--json"], stdout=lines, stderr=subprocess.STDOUT
-        )
-        code = _ended(process)
-    if code in _STOPPED:
-        raise RunStoppedError(f"{arm.name} was stopped; the same command goes on from what it saved.")
-    if code != 0:
-        last = log.read_text(encoding="utf-8").strip().rpartition("\n")[2]
-        raise LadderError(f"{arm.name}: `rollwright {words[0]}` ended with exit code {code}; the end of {log}: {last}")
-
-
-def _ended(process: "subprocess.Popen[bytes]") -> int:
-    """The exit code of a command; SIGTERM is passed on, so that it saves what it has and frees its folder."""
-    before = signal.signal(signal.SIGTERM, lambda number, frame: process.send_signal(number))
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        return process.wait()  # It heard the same signal, and saves what it has.
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        if process.poll() is None:
-            process.kill()
-            process.wait()

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollwright.recipes.ladder.errors import LadderError
-from rollwright.recipes.ladder.figures import ArmFigures, CurvePoint, Score
-from rollwright.statistics import Interval, clustered_interval, compare_paired, wilson_interval
+from rollwright.recipes.ladder.intervals import difference_interval
+from rollwright.recipes.ladder.lag.figures import ArmFigures, CurvePoint, Score
+from rollwright.statistics import Interval, wilson_interval
 from rollwright.statistics.resampling import percentile_interval
 
 __all__ = ["Comparison", "compare"]
@@ -153,14 +154,10 @@ def _difference(arm: ArmFigures, baseline: ArmFigures) -> Score:
             f"{len(baseline.by_task)}), so nothing can be paired; find out which verdicts are missing."
         )
     deltas = np.array([arm.by_task[task] - baseline.by_task[task] for task in sorted(arm.by_task)], dtype=np.float64)
-    paired, bounds = compare_paired(deltas), clustered_interval(deltas)
-    if paired.mean is None or bounds is None:
+    bounds = difference_interval(deltas)
+    if bounds is None:
         raise LadderError("a paired difference needs two tasks or more; give --tasks 2 or more.")
-    if np.ptp(deltas) <= _ALIKE:
-        others = wilson_interval(0, len(deltas)).high  # the share of tasks that may differ otherwise, by -1 to 1
-        center = (1.0 - others) * paired.mean
-        return Score(value=paired.mean, low=center - others, high=center + others, num_tasks=paired.num_tasks)
-    return Score(value=paired.mean, low=bounds.low, high=bounds.high, num_tasks=paired.num_tasks)
+    return Score(value=float(deltas.mean()), low=bounds.low, high=bounds.high, num_tasks=len(deltas))
 
 
 def _ratio(above: float, below: float) -> float | None:

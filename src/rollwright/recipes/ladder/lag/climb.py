@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rollwright.recipes.ladder.arms import ClimbOrder, arms_of, complete
-from rollwright.recipes.ladder.comparison import Comparison, compare
-from rollwright.recipes.ladder.figures import ArmFigures, figures_of
-from rollwright.recipes.ladder.gates import Verdict, highest_unfailed, judge_all
-from rollwright.recipes.ladder.level import Level
+from rollwright.recipes.ladder.commands import Commands
+from rollwright.recipes.ladder.lag.arms import ClimbOrder, arms_of, complete
+from rollwright.recipes.ladder.lag.comparison import Comparison, compare
+from rollwright.recipes.ladder.lag.figures import ArmFigures, figures_of
+from rollwright.recipes.ladder.lag.gates import Verdict, highest_unfailed, judge_all
+from rollwright.recipes.ladder.lag.level import Level
 
 __all__ = ["LadderReport", "climb", "report_of"]
 
@@ -30,11 +31,12 @@ class LadderReport:
         return any(verdict.outcome == "failed" for verdict in self.verdicts)
 
 
-def climb(order: ClimbOrder, heard: Callable[[str], None]) -> Iterator[ArmFigures]:
+def climb(order: ClimbOrder, commands: Commands, heard: Callable[[str], None]) -> Iterator[ArmFigures]:
     """Each arm as soon as it is measured, the baseline first.
 
     Args:
         order: what was asked for; all of it is checked before the first arm begins.
+        commands: that run now.
         heard: told in a sentence what is done.
 
     Raises:
@@ -43,7 +45,7 @@ def climb(order: ClimbOrder, heard: Callable[[str], None]) -> Iterator[ArmFigure
         RunStoppedError: where someone stopped it.
     """
     for arm in arms_of(order):
-        complete(arm, order.final, heard)
+        complete(arm, order.final, commands, heard)
         yield figures_of(arm, order.final)
 
 

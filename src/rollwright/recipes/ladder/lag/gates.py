@@ -1,25 +1,24 @@
-"""Whether a limit holds: passed, failed, or not enough evidence, with the number that says so.
-
-A number with an interval passes where both its ends lie within the limit, and fails where neither does. A number that
-was counted over everything, such as the largest of all weights, has no interval: the limit decides.
+"""What the gates of level 5 look at, judged by the one rule of all gates.
 
 Quality and clock are judged beside a synchronous run that learned: the interval of its last held-out success lies above
 that of its first. Beside any other there is not enough evidence of either, whatever the arm did.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from rollwright.recipes.ladder.comparison import Comparison
-from rollwright.recipes.ladder.figures import CurvePoint, Score, Staleness
-from rollwright.recipes.ladder.level import Gate, Measure
+from rollwright.evaluation.gates import judge as judge_by_limit
+from rollwright.recipes.ladder.lag.comparison import Comparison
+from rollwright.recipes.ladder.lag.figures import CurvePoint, Score, Staleness
+from rollwright.recipes.ladder.lag.level import Gate, Measure
+from rollwright.record.gates import Bound, GateVerdict, Measured, Outcome
 from rollwright.statistics import Interval
 
-__all__ = ["Outcome", "Verdict", "highest_unfailed", "judge", "judge_all"]
+__all__ = ["Verdict", "highest_unfailed", "judge", "judge_all"]
 
-Outcome = Literal["passed", "failed", "not enough evidence"]
-
+_LEVEL = 0.95
+"""Of every interval that a comparison has."""
 _STALENESS: Mapping[Measure, tuple[Callable[[Staleness], float | None], str]] = {
     "kl": (lambda stale: stale.kl_k3, "no update had behavior and current log-probabilities"),
     "ess": (lambda stale: stale.ess.worst, "no update had importance weights"),
@@ -39,12 +38,12 @@ class Verdict:
     value: int
     """Of the axis."""
     gate: Gate
-    outcome: Outcome
-    measured: float | None
-    low: float | None
-    high: float | None
-    because: str
-    """The number with its interval, or why there is none."""
+    verdict: GateVerdict
+
+    @property
+    def outcome(self) -> Outcome:
+        """Passed, failed or not enough evidence."""
+        return self.verdict.outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +54,16 @@ class _Found:
     interval: Score | Interval | None = None
     missing: str = ""
 
+    def measured(self, source: str) -> Measured:
+        """For the judge: what is never reached has an interval all the same, and lies at infinity."""
+        bounds = self.interval
+        said = source if self.value is not None else self.missing
+        value = math.inf if self.value is None and bounds is not None else self.value
+        if bounds is None:
+            return Measured(value=value, num_items=0, source=said)
+        num_items = bounds.num_tasks if isinstance(bounds, Score) else 0
+        return Measured(value=value, low=bounds.low, high=bounds.high, level=_LEVEL, num_items=num_items, source=said)
+
 
 def judge_all(gates: Sequence[Gate], comparisons: Sequence[Comparison]) -> tuple[Verdict, ...]:
     """Every gate for every arm, arm by arm."""
@@ -63,18 +72,10 @@ def judge_all(gates: Sequence[Gate], comparisons: Sequence[Comparison]) -> tuple
 
 def judge(gate: Gate, comparison: Comparison) -> Verdict:
     """One gate for one arm."""
-    found = _found(gate, comparison)
-    interval = found.interval
-    return Verdict(
-        arm=comparison.arm.name,
-        value=comparison.arm.value,
-        gate=gate,
-        outcome=_outcome(gate, found),
-        measured=found.value,
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
-        because=_because(found),
-    )
+    found, arm = _found(gate, comparison), comparison.arm
+    bound = Bound(side=gate.bound, limit=gate.limit)
+    measured = found.measured(f"{gate.measure} of {arm.name} beside {comparison.baseline.name}: {gate.source}")
+    return Verdict(arm=arm.name, value=arm.value, gate=gate, verdict=judge_by_limit(gate.measure, bound, measured))
 
 
 def highest_unfailed(verdicts: Sequence[Verdict], baseline: int) -> int:
@@ -112,23 +113,3 @@ def _success(point: CurvePoint) -> str:
     if point.low is None or point.high is None:
         return f"{point.success:.3f} (no interval)"
     return f"{point.success:.3f} [{point.low:.3f}, {point.high:.3f}]"
-
-
-def _outcome(gate: Gate, found: _Found) -> Outcome:
-    if found.interval is not None:
-        sides = [_is_within(gate, bound) for bound in (found.interval.low, found.interval.high)]
-        if all(sides):
-            return "passed"
-        return "not enough evidence" if any(sides) else "failed"
-    if found.value is None:
-        return "not enough evidence"
-    return "passed" if _is_within(gate, found.value) else "failed"
-
-
-def _is_within(gate: Gate, value: float) -> bool:
-    return value >= gate.limit if gate.bound == "at_least" else value <= gate.limit
-
-
-def _because(found: _Found) -> str:
-    number = found.missing if found.value is None else f"{found.value:.4g}"
-    return number if found.interval is None else f"{number} [{found.interval.low:.3f}, {found.interval.high:.3f}]"

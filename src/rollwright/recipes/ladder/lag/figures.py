@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from rollwright.evidence import GROUPS_PER_COMMIT, RunFolder, connect
-from rollwright.recipes.ladder.arms import Arm, final_commit, first_rl_step
 from rollwright.recipes.ladder.errors import LadderError
-from rollwright.recipes.ladder.level import FinalProtocol
-from rollwright.recipes.ladder.measured import MeasuredRow, Spread, largest, mean, spread, total
-from rollwright.statistics import clustered_interval, wilson_interval
+from rollwright.recipes.ladder.intervals import share_interval
+from rollwright.recipes.ladder.lag.arms import Arm, final_commit, first_rl_step
+from rollwright.recipes.ladder.lag.level import FinalProtocol
+from rollwright.recipes.ladder.lag.measured import MeasuredRow, Spread, largest, mean, spread, total
 
 if TYPE_CHECKING:
     import duckdb
@@ -121,6 +121,8 @@ class ArmFigures:
     value: int
     run: str
     commit: str
+    protocol: str
+    """Digest of the protocol of its curve."""
     threads: Mapping[str, int]
     resumed: int
     """How often it was gone on with."""
@@ -173,6 +175,7 @@ def figures_of(arm: Arm, final: FinalProtocol) -> ArmFigures:
         value=arm.value,
         run=str(arm.path),
         commit=folder.manifest.run.code_commit,
+        protocol=folder.manifest.evaluation.protocol_sha256,
         threads=dict(folder.manifest.machine.threads),
         resumed=sum(event.kind == "resumed" for event in folder.events()),
         updates=recipe.run.steps,
@@ -266,11 +269,9 @@ def score_of(by_task: Mapping[str, float]) -> Score:
         LadderError: for one task alone.
     """
     means = np.array([by_task[task] for task in sorted(by_task)], dtype=np.float64)
-    value, bounds = float(means.mean()), clustered_interval(means)
+    value, bounds = float(means.mean()), share_interval(means)
     if bounds is None:
         raise LadderError("the final evaluation has one task, which says nothing of others; give --tasks 2 or more.")
-    if value in (0.0, 1.0):
-        bounds = wilson_interval(round(value * len(means)), len(means))
     return Score(value=value, low=max(0.0, bounds.low), high=min(1.0, bounds.high), num_tasks=len(means))
 
 

@@ -1,0 +1,1 @@
+"""The worlds of the ladder: letters to put in order, one tool with four slices, and both mixed."""
