@@ -29,7 +29,12 @@ from rollwright.evaluation import Baseline
 from rollwright.evaluation.measures import Beside, measure
 from rollwright.record import Group, TerminalReason
 from rollwright.record.metrics import METRICS, STRATA, metric_named
-from rollwright.runtime.collected_metrics import duplicates_refused, outcomes_before_filter
+from rollwright.runtime.collected_metrics import (
+    duplicates_refused,
+    outcomes_before_filter,
+    restore_seconds,
+    watchdog_restarts,
+)
 from rollwright.runtime.learning import queue_metrics, reference_metrics
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
 from rollwright.runtime.mixing import SourceMix
@@ -38,6 +43,7 @@ from rollwright.runtime.timebook import PartTimes
 from tests.batches.episodes import NOW, POLICY, chat, episode, group, outcome_of
 from tests.evaluation.held_out import judged, protocol, scored
 from tests.runtime.ledger_rows import ledger_row
+from tests.runtime.test_grader_metrics import verdict
 from tests.runtime.test_metrics import member
 
 SOURCE = Path(rollwright.__file__).parent
@@ -95,6 +101,7 @@ def full_step():
         member(2, "grader_error"),
         member(3, 0.0, reason=TerminalReason.TOKEN_LIMIT),
     ]
+    members[0] = replace(members[0], verdicts=(verdict("exact", 1.0),))
     lost = member(9, 0.0)
     rows = [ledger_row(m, "trained") for m in members] + [ledger_row(lost, "filtered", rule="no_contrast")]
     episodes = StepEpisodes(
@@ -111,7 +118,7 @@ def full_step():
     mix.dispatched("math")
     mix.accepted("math", 10)
     seen = outcomes_before_filter([ProposedGroup(group_id=0, source="math", rewards=(0.0, 1.0))], success_at=1.0)
-    measures = (*mix.report(), *seen, duplicates_refused(0))
+    measures = (*mix.report(), *seen, duplicates_refused(0), watchdog_restarts(0), restore_seconds(0.5))
     of_step = step_metrics(1, episodes, balance={"trained": 3}, clock=clock, now=NOW, measures=measures)
     return (*queue_metrics(episodes.groups, step=1, now=NOW), *of_step)
 

@@ -171,7 +171,7 @@ def test_a_verdict_has_the_columns_as_fields():
         *("scoring", "verifier_revision", "status", "error_cause", "value"),
         *("segment", "token_start", "token_end"),
     }
-    assert fields - columns == {"revision", "outcome", "span"}
+    assert fields - columns == {"revision", "outcome", "span", "canonical"}
 
 
 def test_run_lengths_are_whole_numbers_and_values_keep_their_width():

@@ -97,6 +97,11 @@ def test_a_function_passes_all_of_its_tests_or_fails(verifier: UnitTestVerifier,
     assert judged(verifier, text).outcome == value
 
 
+def test_the_program_that_was_judged_is_told_for_metrics_of_variety(verifier: UnitTestVerifier) -> None:
+    said, spaced = (judged(verifier, text).canonical for text in (RIGHT, f"```python\n{RIGHT}\n```"))
+    assert said is not None and said.kind == "program" and said == spaced
+
+
 @pytest.mark.parametrize("value", ["10**5000", "[a, -10**9000]", "{10**5000: b}"])
 def test_a_number_too_long_to_write_is_a_wrong_value(verifier: UnitTestVerifier, value: str) -> None:
     assert judged(verifier, f"def add(a, b):\n    return {value}\n").outcome == 0.0

@@ -80,6 +80,7 @@ from rollwright.record.trajectory import (
     unscored,
 )
 from rollwright.record.verifier import (
+    Canonical,
     GradingError,
     Passage,
     Scope,
@@ -104,6 +105,7 @@ __all__ = [
     "Finish",
     "Flag",
     "GenerationRequest",
+    "Canonical",
     "GradingError",
     "Group",
     "Ids",

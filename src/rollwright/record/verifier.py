@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from rollwright.record.environment import NamedValue, Task
 from rollwright.record.errors import RecordError
 
-__all__ = ["GradingError", "Passage", "Scope", "Span", "Submission", "Verdict", "Verifier"]
+__all__ = ["Canonical", "GradingError", "Passage", "Scope", "Span", "Submission", "Verdict", "Verifier"]
 
 Scope = Literal["trajectory", "group", "turn", "segment", "span"]
 GradingError = Literal["grader_error", "timeout", "infrastructure", "unparsable_judge"]
@@ -43,6 +43,14 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Canonical:
+    """What was graded, in a form in which answers that mean the same are equal."""
+
+    kind: Literal["answer", "program"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What one verifier said: a number, or why there is none. An error is not a reward."""
 
@@ -59,6 +67,8 @@ class Verdict:
     """None for scopes trajectory and group."""
     latency_s: float = 0.0
     cost: float | None = None
+    canonical: Canonical | None = None
+    """For metrics of variety, and never stored; None where nothing was read, or nobody reads an answer."""
 
     def __post_init__(self) -> None:
         """Refuse a number that is none."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from rollwright.algorithms.diagnostics.updates import Diagnostic
 from rollwright.record import Group, LedgerRow, ScoredTrajectory, TerminalReason
-from rollwright.statistics import choice_entropy, repeated_share
+from rollwright.statistics import choice_entropy, count_distinct, repeated_share
 
 __all__ = ["StepEpisodes", "episode_metrics"]
 
@@ -36,6 +36,8 @@ class StepEpisodes:
     """Of the batch; their members are `members`."""
     ledger: Sequence[LedgerRow] = ()
     """Changes of slots in the step."""
+    graders: frozenset[str] = frozenset()
+    """Verifiers that each say whether a task was solved."""
     num_useful: int | None = None
     """Trained episodes that carried a gradient; None where nobody counted."""
 
@@ -156,6 +158,9 @@ def _variety(episodes: StepEpisodes) -> Iterator[Diagnostic]:
         rates += [float(np.mean([reward >= episodes.success_at for reward in scored]))] if scored else []
     for bucket, count in _buckets(rates).items():
         yield _share("reward/hist_by_prompt", count, len(rates), {"bucket": bucket})
+    for name, kind in (("explore/unique_answers", "answer"), ("explore/unique_programs", "program")):
+        read = [[key for m in members if (key := _read(m, kind)) is not None] for members in groups]
+        yield _mean(name, [float(count_distinct(keys)) for keys in read if keys], "count")
     repeated = [repeated_share([_actions(m) for m in members]) for members in groups if len(members) > 1]
     yield _mean("explore/repeated_traj_rate", [share for share in repeated if share is not None], "fraction")
     choices = [choice_entropy([c.tool for m in members for c in m.trajectory.tool_calls]) for members in groups]
@@ -174,6 +179,14 @@ def _costs(episodes: StepEpisodes) -> Iterator[Diagnostic]:
         unit="currency",
         num_items=right,
     )
+
+
+def _read(member: ScoredTrajectory, kind: str) -> Hashable:
+    """What a grader read out of an episode; of a program also the files that it left, where nobody read one."""
+    said = (v.canonical for v in member.verdicts if v.canonical is not None and v.canonical.kind == kind)
+    found = next((canonical.text for canonical in said), None)
+    left = member.trajectory.artifacts
+    return tuple(sorted(left.items())) if found is None and kind == "program" and left else found
 
 
 def _actions(member: ScoredTrajectory) -> Hashable:

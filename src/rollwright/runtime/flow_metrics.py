@@ -68,7 +68,7 @@ def _rejected(
         yield _share("data/rejected", count, len(ended), {"rule": rule})
     yield from _shares("source", [m.trajectory.task.source for m in ended], len(members))
     lengths = length_places(np.array([m.trajectory.num_action_tokens for m in ended], np.int64))
-    yield from _shares("length", [LENGTH_NAMES[place] for place in lengths.tolist()], len(members))
+    yield from _shares("length", [LENGTH_NAMES[int(place)] for place in lengths], len(members))
     worst = Counter(m.trajectory.task.task_id for m in rejected)
     kept = set(sorted(worst, key=lambda task: (-worst[task], task))[:MOST_TASKS])
     tasks = [m.trajectory.task.task_id for m in ended]

@@ -20,10 +20,12 @@ from functools import partial
 from typing import TypeVar
 
 from rollwright.algorithms.controllers import restore_states, states_of
+from rollwright.algorithms.diagnostics.updates import Diagnostic
 from rollwright.evaluation import Evaluation
 from rollwright.evidence import CommitRows
 from rollwright.record import LedgerRow, Metric, ScoredTrajectory
 from rollwright.runtime.alarms import Observed, Raised, note_raised, pause_sentence
+from rollwright.runtime.collected_metrics import restore_seconds, watchdog_restarts
 from rollwright.runtime.echo_watch import EchoWatch
 from rollwright.runtime.errors import NoProgressError, RunPausedError, RunStoppedError, RuntimeRunError, first_of
 from rollwright.runtime.learning import Learned, Lesson, learn
@@ -78,6 +80,7 @@ class Loop:
             now=parts.now,
         )
         self._save_s = 0.0
+        self._restored_s = parts.restored_s
         self._pausing: tuple[Raised, ...] = ()
         """Alarms that stop the run behind the step that is done."""
 
@@ -305,10 +308,12 @@ class Loop:
             success_at=parts.success_threshold,
             groups=collected.groups,
             ledger=taken.ledger,
+            graders=parts.graders,
             num_useful=len({receipt.trajectory_id for receipt in taken.learned.receipts if receipt.influence > 0}),
         )
+        measures = (*collected.measures, *self._recoveries())
         of_step = step_metrics(
-            at.step, episodes, balance=at.balance.by_state, clock=clock, now=parts.now(), measures=collected.measures
+            at.step, episodes, balance=at.balance.by_state, clock=clock, now=parts.now(), measures=measures
         )
         rows = CommitRows(
             kind="step",
@@ -329,6 +334,13 @@ class Loop:
             parts.observer.warned(sentence)
         if stage.kind == "rl":
             await self._look(rows.metrics)
+
+    def _recoveries(self) -> Sequence[Diagnostic]:
+        """What was made again or taken back since the step before."""
+        restored_s, self._restored_s = self._restored_s, None
+        dog = self._parts.watchdog
+        found = [] if dog is None else [watchdog_restarts(dog.take_restarts())]
+        return found if restored_s is None else [*found, restore_seconds(restored_s)]
 
     def _check_serving(self, stage: Stage, step: int) -> None:
         """Stop where all that could be sampled now is too old for the next step, which would wait for ever.

@@ -73,6 +73,10 @@ class LoopParts:
     shutdown: Shutdown
     now: Callable[[], datetime]
     success_threshold: float
+    graders: frozenset[str] = frozenset()
+    """Verifiers that each say whether a task was solved; where two differ, a metric says so."""
+    restored_s: float | None = None
+    """What it took to take a checkpoint back; None: nothing was."""
     alarms: AlarmWatch = field(default_factory=lambda: AlarmWatch(()))
     """Shown the metrics of each RL step; what rose before this command it has seen."""
     judge: Callable[[int], None] = lambda step: None

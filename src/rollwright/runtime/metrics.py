@@ -9,6 +9,7 @@ from rollwright.record import Metric
 from rollwright.runtime.episode_metrics import StepEpisodes, episode_metrics
 from rollwright.runtime.episode_strata import episode_strata_metrics
 from rollwright.runtime.flow_metrics import flow_metrics
+from rollwright.runtime.grader_metrics import grader_metrics
 from rollwright.runtime.timebook import PartTimes
 
 __all__ = ["StepClock", "StepEpisodes", "step_metrics"]
@@ -60,6 +61,7 @@ def step_metrics(
     numbers = [
         *episode_metrics(episodes),
         *episode_strata_metrics(episodes.members, step=step, success_at=episodes.success_at),
+        *grader_metrics(episodes.members, episodes.graders, success_at=episodes.success_at),
         *flow_metrics(episodes.groups, episodes.others, episodes.ledger, success_at=episodes.success_at),
         *(
             Diagnostic(name="data/slots", value=float(count), unit="slots", num_items=count, labels={"state": state})

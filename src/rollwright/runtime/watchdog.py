@@ -113,6 +113,7 @@ class Watchdog:
         self._numbers = itertools.count()
         self._causes: deque[tuple[str, str]] = deque(maxlen=_KEPT_CAUSES)
         self._restarts: Counter[str] = Counter()
+        self._untold = 0
         self._notes: list[Callable[[], str]] = []
         self._moved = ("nothing yet", clock.monotonic())
         self._hopeless: str | None = None
@@ -138,8 +139,14 @@ class Watchdog:
     def restarted(self, component: str, cause: str) -> None:
         """A component was made again."""
         self._restarts[component] += 1
+        self._untold += 1
         self.failed(component, cause)
         self._tell(f"{component} was made again, for the {_ordinal(self._restarts[component])} time: {cause}")
+
+    def take_restarts(self) -> int:
+        """How often something was made again since the last call."""
+        untold, self._untold = self._untold, 0
+        return untold
 
     def give_up(self, component: str, cause: str) -> None:
         """A component will not come back: the next look ends the run."""

@@ -8,7 +8,7 @@ from rollwright.record import Submission, digest
 from rollwright.tasks import Payload
 from rollwright.verifiers.answers import AnswerRule, read_answer
 from rollwright.verifiers.errors import GoldError
-from rollwright.verifiers.grading import UNPARSABLE, FunctionVerifier, Grade, gold_payload, no_answer
+from rollwright.verifiers.grading import UNPARSABLE, FunctionVerifier, Grade, answered, gold_payload, no_answer
 
 __all__ = ["choice_verifier", "options_of"]
 
@@ -49,7 +49,7 @@ def choice_verifier(rule: AnswerRule, *, name: str = "choice") -> FunctionVerifi
         given = _named(reading.answer, options)
         if given is None:
             return Grade(value=0.0, finding=UNPARSABLE, evidence=evidence)
-        return Grade(value=float(given == gold), evidence=evidence)
+        return Grade(value=float(given == gold), evidence=evidence, canonical=answered(given))
 
     return FunctionVerifier(name=name, revision=digest([_REVISION, name, rule.parts()])[:16], grade=grade)
 

@@ -98,6 +98,7 @@ class EnsembleVerifier:
             components=tuple(components),
             evidence=shorten(evidence),
             cost=sum(known) if known else None,
+            canonical=next((v.canonical for v in verdicts if v.canonical is not None), None),
         )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from rollwright.record import Submission, digest
 from rollwright.verifiers.answers import AnswerRule, read_answer
 from rollwright.verifiers.errors import GoldError
-from rollwright.verifiers.grading import FunctionVerifier, Grade, gold_payload, no_answer
+from rollwright.verifiers.grading import FunctionVerifier, Grade, answered, gold_payload, no_answer
 
 __all__ = ["Normalization", "NormalizationStep", "exact_verifier", "normalized"]
 
@@ -66,6 +66,7 @@ def exact_verifier(
         given = normalized(reading.answer, steps)
         # Where no form was asked for, the answer may end a sentence.
         is_same = given == gold or (rule.form == "free" and given.removesuffix(".") == gold)
-        return Grade(value=float(is_same), evidence=f"{given[:200]!r} against {gold[:200]!r}")
+        evidence = f"{given[:200]!r} against {gold[:200]!r}"
+        return Grade(value=float(is_same), evidence=evidence, canonical=answered(given))
 
     return FunctionVerifier(name=name, revision=digest([_REVISION, name, rule.parts(), steps.steps])[:16], grade=grade)

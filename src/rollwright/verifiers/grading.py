@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
-from rollwright.record import GradingError, NamedValue, Submission, Verdict
+from rollwright.record import Canonical, GradingError, NamedValue, Submission, Verdict
 from rollwright.tasks import Payload, TaskError, payload_of
 from rollwright.verifiers.errors import GoldError
 
@@ -12,11 +13,14 @@ __all__ = [
     "FunctionVerifier",
     "Grade",
     "GradeFn",
+    "answered",
+    "answered_number",
     "bad_gold",
     "gold_payload",
     "graded_verdict",
     "no_answer",
     "ungraded_verdict",
+    "wrote",
 ]
 
 NO_ANSWER = "no_answer"
@@ -33,6 +37,8 @@ class Grade:
     """What the policy did that made a grade of its answer impossible."""
     evidence: str = ""
     components: tuple[NamedValue, ...] = ()
+    canonical: Canonical | None = None
+    """The answer as it was read."""
 
 
 GradeFn = Callable[[Submission], Grade]
@@ -72,6 +78,7 @@ def graded_verdict(submission: Submission, name: str, revision: str, grade: Grad
         components=grade.components,
         finding=grade.finding,
         evidence=grade.evidence,
+        canonical=grade.canonical,
     )
 
 
@@ -104,6 +111,22 @@ def gold_payload(submission: Submission) -> Payload:
         return payload_of(submission.task)
     except (TaskError, ValueError) as error:
         raise GoldError(str(error)) from error
+
+
+def answered(text: str) -> Canonical:
+    """An answer in its canonical form."""
+    return Canonical(kind="answer", text=text)
+
+
+def answered_number(value: Fraction) -> Canonical:
+    """A number by its value, however it was written; in hexadecimal, whose length nothing bounds."""
+    return answered(f"{value.numerator:x}/{value.denominator:x}")
+
+
+def wrote(program: str) -> Canonical:
+    """A program without blanks at the ends of its lines."""
+    lines = (line.rstrip() for line in program.strip().splitlines())
+    return Canonical(kind="program", text="\n".join(lines))
 
 
 def no_answer(num_answers: int) -> Grade:

@@ -7,11 +7,11 @@ the question given back. So numbers are compared here, exactly, and only what pa
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Literal
 
-from rollwright.record import Submission, Verdict, digest
+from rollwright.record import Canonical, Submission, Verdict, digest
 from rollwright.tasks import Payload
 from rollwright.verifiers.answers import AnswerRule, read_answer
 from rollwright.verifiers.errors import GoldError
@@ -19,6 +19,8 @@ from rollwright.verifiers.grading import (
     PROGRAM_TIMEOUT,
     UNPARSABLE,
     Grade,
+    answered,
+    answered_number,
     bad_gold,
     gold_payload,
     graded_verdict,
@@ -103,15 +105,24 @@ class MathVerifier:
             grade = await self._grade(submission)
         except GoldError as error:
             return bad_gold(submission, self.name, revision, error)
-        if isinstance(grade, str):
-            return ungraded_verdict(
-                submission,
-                self.name,
-                revision,
-                "timeout" if grade == "wall_limit" else "infrastructure",
-                f"math-verify: {grade}",
-            )
-        return graded_verdict(submission, self.name, revision, grade)
+        if not isinstance(grade, str):
+            return graded_verdict(submission, self.name, revision, replace(grade, canonical=self._read(submission)))
+        return ungraded_verdict(
+            submission,
+            self.name,
+            revision,
+            "timeout" if grade == "wall_limit" else "infrastructure",
+            f"math-verify: {grade}",
+        )
+
+    def _read(self, submission: Submission) -> Canonical | None:
+        """A number by its value, anything else as it is written without blanks."""
+        answer = read_answer(submission, self.rule).answer
+        if not answer:
+            return None
+        plain = plain_math(answer)
+        number = given_number(plain)
+        return answered("".join(plain.split())) if number is None else answered_number(number.value)
 
     async def _grade(self, submission: Submission) -> Grade | MathStatus:
         payload = gold_payload(submission)

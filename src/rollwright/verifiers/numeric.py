@@ -9,7 +9,15 @@ from typing import Literal
 from rollwright.record import Submission, digest
 from rollwright.verifiers.answers import AnswerRule, read_answer
 from rollwright.verifiers.errors import GoldError, VerifierSetupError
-from rollwright.verifiers.grading import UNPARSABLE, FunctionVerifier, Grade, gold_payload, no_answer
+from rollwright.verifiers.grading import (
+    UNPARSABLE,
+    FunctionVerifier,
+    Grade,
+    answered,
+    answered_number,
+    gold_payload,
+    no_answer,
+)
 from rollwright.verifiers.math_forms import given_scientific
 from rollwright.verifiers.numbers import NumberForm, agree, read_gold_number, read_number
 from rollwright.verifiers.quantities import QUANTITIES_REVISION, Quantity, read_quantity
@@ -68,7 +76,8 @@ def numeric_verifier(
             return _same_amount(reading.answer, amount, tolerance, evidence)
         given_word = reading.answer.strip().rstrip(".").casefold()
         if given_word in words:
-            return Grade(value=float(gold is None and given_word == gold_word), evidence=evidence)
+            is_same = gold is None and given_word == gold_word
+            return Grade(value=float(is_same), evidence=evidence, canonical=answered(given_word))
         # A gold fraction may be answered as it is written.
         own = NumberForm.LITERAL if read_number(payload.answer, NumberForm.LITERAL) else NumberForm.FRACTION
         given = read_number(reading.answer, max(own, _FORMS[settings.form])) or given_scientific(reading.answer)
@@ -76,7 +85,8 @@ def numeric_verifier(
             return Grade(value=0.0, finding=UNPARSABLE, evidence=f"{evidence}: the question given back")
         if given is None:
             return Grade(value=0.0, finding=UNPARSABLE, evidence=evidence)
-        return Grade(value=float(gold is not None and agree(gold, given, tolerance)), evidence=evidence)
+        is_same = gold is not None and agree(gold, given, tolerance)
+        return Grade(value=float(is_same), evidence=evidence, canonical=answered_number(given.value))
 
     meaning = [_REVISION, QUANTITIES_REVISION]
     revision = digest([meaning, name, rule.parts(), settings.tolerance, settings.form, settings.words])[:16]

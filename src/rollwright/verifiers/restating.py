@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import cast, get_args
 
-from rollwright.record import GradingError, NamedValue, Submission, Verdict, Verifier
+from rollwright.record import Canonical, GradingError, NamedValue, Submission, Verdict, Verifier
 
 __all__ = ["LARGEST_VALUE", "VerdictError", "describe", "restate", "shorten"]
 
@@ -83,7 +83,16 @@ def _restated(verifier: Verifier, verdict: Verdict, submission: Submission, late
         evidence=_text("the evidence", verdict.evidence),
         latency_s=latency_s,
         cost=None if verdict.cost is None else _number("cost", verdict.cost),
+        canonical=_canonical(verdict),
     )
+
+
+def _canonical(verdict: object) -> Canonical | None:
+    """What was read, where it is text of one of the two kinds; an object that only resembles a verdict has none."""
+    given = verdict.canonical if isinstance(verdict, Verdict) else None
+    if not isinstance(given, Canonical) or given.kind not in ("answer", "program"):
+        return None
+    return given if isinstance(cast("object", given.text), str) else None
 
 
 def _outcome(given: object) -> float | GradingError:

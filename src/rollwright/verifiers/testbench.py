@@ -24,6 +24,7 @@ from rollwright.verifiers.grading import (
     graded_verdict,
     no_answer,
     ungraded_verdict,
+    wrote,
 )
 
 __all__ = [
@@ -182,7 +183,7 @@ class TestbenchVerifier:
             NamedValue(name="vectors", value=float(len(vectors))),
             NamedValue(name="agree", value=float(len(vectors) - len(wrong))),
         )
-        return Grade(value=float(not wrong), evidence=evidence[:1000], components=components)
+        return Grade(value=float(not wrong), evidence=evidence[:1000], components=components, canonical=wrote(design))
 
 
 def _agree(interface: Interface, given: Vector, wanted: Vector) -> bool:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from rollwright.record import NamedValue, Submission, Verdict, digest
@@ -26,6 +26,7 @@ from rollwright.verifiers.grading import (
     graded_verdict,
     no_answer,
     ungraded_verdict,
+    wrote,
 )
 from rollwright.verifiers.preludes import Preludes
 from rollwright.verifiers.program_output import PROGRAM_OUTPUT_REVISION
@@ -104,7 +105,7 @@ class UnitTestVerifier:
         runs = [await self._run(tests, code) for _ in range(self.tests.repeats)]
         if any(outcome.status != "passed" for run in runs for outcome in run):
             await self.preludes.refuse_failing(self.sandboxes, tests)
-        return _graded(tests, runs, self.tests)
+        return replace(_graded(tests, runs, self.tests), canonical=wrote(code))
 
     async def _run(self, tests: ProgramTests, code: str) -> list[TestOutcome]:
         """Run the suite, again where the sandbox failed; a solution that breaks every sandbox has failed itself."""

@@ -290,6 +290,7 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
         shutdown=order.shutdown,
         now=episodes.clock.now,
         success_threshold=recipe.verifier.success_threshold,
+        graders=frozenset(p.verifier.name for p in episodes.composition.parts if p.role == "outcome"),
         alarms=order.alarms or AlarmWatch(build_alarms(recipe)),
         judge=gate_judge(order.folder),
     )

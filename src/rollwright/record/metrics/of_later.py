@@ -28,24 +28,6 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
         alarm="above 0",
     ),
     MetricEntry(
-        "explore/unique_answers",
-        "distinct canonical answers of a prompt",
-        "count",
-        later="verifiers",
-        direction="higher",
-    ),
-    MetricEntry(
-        "explore/unique_programs", "distinct programs of a prompt", "count", later="verifiers", direction="higher"
-    ),
-    MetricEntry(
-        "verifier/disagreement",
-        "share of episodes on which two graders differ",
-        "fraction",
-        later="verifiers",
-        direction="lower",
-        alarm="gate",
-    ),
-    MetricEntry(
         "verifier/fp_rate",
         "wrong episodes that are paid, of an audited sample",
         "fraction",
@@ -56,14 +38,6 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
     MetricEntry(
         "verifier/fn_rate",
         "right episodes that are not paid, of an audited sample",
-        "fraction",
-        later="verifiers",
-        direction="lower",
-        alarm="gate",
-    ),
-    MetricEntry(
-        "verifier/flaky_rate",
-        "episodes whose verdict changes when repeated",
         "fraction",
         later="verifiers",
         direction="lower",
@@ -95,15 +69,6 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
         direction="lower",
     ),
     MetricEntry(
-        "judge/position_gap",
-        "preference for a place, beyond half",
-        "fraction",
-        later="verifiers",
-        direction="lower",
-        alarm="gate",
-    ),
-    MetricEntry("judge/len_corr", "Pearson's correlation of score and length", "1", later="verifiers", alarm="gate"),
-    MetricEntry(
         "env/replay_fail",
         "replays of an episode that ended otherwise",
         "fraction",
@@ -120,6 +85,4 @@ OF_LATER: Final[tuple[MetricEntry, ...]] = (
         direction="lower",
         alarm="above 0",
     ),
-    MetricEntry("sys/restore_s", "going on from a checkpoint", "s", later="runtime", direction="lower"),
-    MetricEntry("sys/watchdog_restarts", "restarts of a part that hung", "count", later="runtime", direction="lower"),
 )
