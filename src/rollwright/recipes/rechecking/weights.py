@@ -20,13 +20,14 @@ _MOST_EPISODES = 400
 """Of each version; what is left out is said."""
 _TOLERANCE = 1e-2
 """Nats; two ways to compute a score in 32 bits differ by 1e-5, another token by whole nats."""
-_SAMPLED = """WITH RECURSIVE paths AS (
-    SELECT trajectory_id, segment, parent, token_ids AS through FROM segments WHERE parent IS NULL
-    UNION ALL SELECT s.trajectory_id, s.segment, s.parent, list_concat(p.through, s.token_ids)
-    FROM segments s JOIN paths p ON s.trajectory_id = p.trajectory_id AND s.parent = p.segment
-    WHERE s.trajectory_id IN (SELECT trajectory_id FROM chosen)),
-  chosen AS (SELECT trajectory_id FROM segments WHERE policy_version = {version} AND policy = 'policy'
-    AND origin = 'policy' GROUP BY trajectory_id ORDER BY trajectory_id LIMIT {most})
+_SAMPLED = """WITH RECURSIVE chosen AS (
+    SELECT trajectory_id FROM segments WHERE policy_version = {version} AND policy = 'policy' AND origin = 'policy'
+    GROUP BY trajectory_id ORDER BY trajectory_id LIMIT {most}),
+  paths AS (
+    SELECT trajectory_id, segment, token_ids AS through FROM segments
+    WHERE parent IS NULL AND trajectory_id IN (SELECT trajectory_id FROM chosen)
+    UNION ALL SELECT s.trajectory_id, s.segment, list_concat(p.through, s.token_ids)
+    FROM segments s JOIN paths p ON s.trajectory_id = p.trajectory_id AND s.parent = p.segment)
   SELECT s.trajectory_id, s.segment, p.through, s.start, s.behavior_logprobs, s.sampling.temperature
   FROM segments s JOIN chosen USING (trajectory_id) JOIN paths p USING (trajectory_id, segment)
   WHERE s.policy_version = {version} AND s.policy = 'policy' AND s.origin = 'policy' AND len(s.token_ids) > 0
