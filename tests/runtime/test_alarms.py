@@ -85,7 +85,7 @@ def test_a_ratio_is_to_the_mean_of_the_first_steps_and_judges_none_of_them():
     raised = shown(AlarmWatch([alarm(rule="ratio", at_least=0.5, in_a_row=1)]), [3.0, 1.0, 1.0, 0.9])
     assert steps(raised) == [4]
     assert raised[0].verdict.measured.value == pytest.approx(0.45)
-    assert "mean of the first 2 steps 2" in str(raised[0])
+    assert "the mean of the first 2 steps 2" in str(raised[0])
 
 
 def test_a_change_is_from_the_mean_of_the_first_steps():

@@ -124,7 +124,8 @@ def _of_evaluation(run: JudgedRun, subject: EvaluationSubject) -> Measured:
         why = f"{subject.measure} has no interval ({num_tasks} tasks); by = 'value' takes the number alone"
         return Measured(value=None, num_items=num_tasks, source=why)
     if subject.by == "interval":
-        return Measured(value=value, low=low, high=high, level=level, num_items=num_tasks, source=sql)
+        # Stored in single precision: 0.95 comes back as 0.949999988.
+        return Measured(value=value, low=low, high=high, level=round(level, 6), num_items=num_tasks, source=sql)
     return Measured(value=low if subject.by == "low" else high, num_items=num_tasks, source=sql)
 
 

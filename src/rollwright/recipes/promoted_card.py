@@ -29,9 +29,10 @@ def card(proof: Tree) -> str:
             f"{model['num_parameters']:,} parameters, after step {run['step']}, seed {run['seed']}. It was written "
             "because every gate below, fixed before the run, passed. `evidence.json` holds the same for a machine.",
             "",
-            "## What the experiment reports",
+            "## What is claimed",
             "",
-            f"On held-out tasks, under protocol `{protocol['name']}` (sha256 `{protocol['sha256']}`):",
+            "The experiment reports, on held-out tasks and under protocol "
+            f"`{protocol['name']}` (sha256 `{protocol['sha256']}`):",
             "",
             "| measure | value | interval | tasks |",
             "|---|---|---|---|",
@@ -49,12 +50,7 @@ def card(proof: Tree) -> str:
             "",
             "| gate | what | limit | evidence of the limit | number | verdict |",
             "|---|---|---|---|---|---|",
-            *(
-                f"| {one['gate']} | {one['what']} | {str(one['bound']).replace('_', ' ')} {one['limit']:g} | "
-                f"{one['label']}: {one['source']} | {_value(one['value'])} {_interval(one)} of {one['num_items']} | "
-                f"{one['outcome']} |"
-                for one in gates
-            ),
+            *(_gate(one) for one in gates),
             "",
             "Labels: D the limit is disclosed by its source, C confirmed in a released artifact, I inferred or chosen, "
             "U unknown.",
@@ -71,6 +67,14 @@ def card(proof: Tree) -> str:
             "",
         ]
     )
+
+
+def _gate(one: Tree) -> str:
+    bound = f"{str(one['bound']).replace('_', ' ')} {one['limit']:g}"
+    number = f"{_value(one['value'])} {_interval(one)} of {one['num_items']}"
+    source = f"{one['label']}: {one['source']}"
+    cells = (one["gate"], one["what"], bound, source, number, one["outcome"])
+    return f"| {' | '.join(map(_cell, cells))} |"
 
 
 def _links(proof: Tree) -> list[tuple[str, object]]:
@@ -94,6 +98,11 @@ def _links(proof: Tree) -> list[tuple[str, object]]:
 
 def _titled(title: object) -> str:
     return f" ({title})" if title else ""
+
+
+def _cell(text: object) -> str:
+    """Text that stays in its cell of a table."""
+    return " ".join(str(text).replace("|", "\\|").split())
 
 
 def _listed(value: object) -> str:

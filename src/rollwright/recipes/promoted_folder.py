@@ -125,7 +125,7 @@ def evidence_of(promoted: PromotedCheckpoint, digests: dict[str, str]) -> dict[s
                 "value": _number(row.value),
                 "low": _number(row.low),
                 "high": _number(row.high),
-                "level": row.level,
+                "level": round(row.level, 6),
                 "interval": row.interval_method,
                 "num_tasks": row.num_tasks,
                 "num_unscored": row.num_unscored,

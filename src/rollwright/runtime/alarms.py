@@ -96,9 +96,9 @@ class AlarmRule:
             case "threshold":
                 return what
             case "ratio":
-                return f"{what} over its mean in the first {self.first} steps"
+                return f"{what} over {_start(self.first)}"
             case "change":
-                return f"change of {what} from its mean in the first {self.first} steps"
+                return f"change of {what} from {_start(self.first)}"
             case _:
                 assert_never(self.rule)
 
@@ -217,9 +217,9 @@ class AlarmWatch:
     def _raised(self, rule: AlarmRule, state: _State) -> Raised:
         first, (last, _, number) = state.beyond[0][0], state.beyond[-1]
         values = ", ".join(f"{value:.4g}" for _, value, _ in state.beyond)
-        source = f"steps {first} to {last}: {values}"
+        source = f"step {last}: {values}" if first == last else f"steps {first} to {last}: {values}"
         if state.start:
-            source += f"; mean of the first {rule.first} steps {_mean(state.start):.4g}"
+            source += f"; {_start(rule.first)} {_mean(state.start):.4g}"
         measured = Measured(value=number, num_items=len(state.beyond), source=source)
         return Raised(
             rule=rule,
@@ -325,9 +325,13 @@ def _number(rule: AlarmRule, state: _State, value: float) -> float | None:
 def _why_silent(rule: AlarmRule, state: _State, steps: tuple[int, int]) -> str:
     first, last = steps
     if state.start and len(state.start) == rule.first:
-        return f"the mean of the first {rule.first} steps is {_mean(state.start):.4g}, and a ratio to it says nothing"
+        return f"{_start(rule.first)} is {_mean(state.start):.4g}, and a ratio to that says nothing"
     what = str(rule.series) if rule.minus is None else f"{rule.series} and {rule.minus} together"
     return f"too few of the steps {first} to {last} have a value of {what}"
+
+
+def _start(first: int) -> str:
+    return "that of the first step" if first == 1 else f"the mean of the first {first} steps"
 
 
 def _mean(values: Sequence[float]) -> float:
