@@ -25,6 +25,7 @@ from rollwright.cli.reporting import report
 from rollwright.cli.scoring import score
 from rollwright.cli.training import evaluate, resume, train
 from rollwright.cli.viewing import view
+from rollwright.cli.why import why
 
 __all__ = ["main", "make_app", "run_command"]
 
@@ -84,6 +85,7 @@ def make_app() -> typer.Typer:
     app.command(name="compare")(compare)
     app.command(name="report")(report)
     app.command(name="check")(check)
+    app.command(name="why")(why)
     app.command(name="fixtures")(fixtures)
     recipe = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look at the recipes that ship.")
     recipe.command(name="list")(recipe_list)
