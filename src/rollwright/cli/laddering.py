@@ -1,6 +1,7 @@
 """`ladder`: levels of claims about training, each run and judged before the next."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,12 +90,19 @@ def ladder(  # noqa: PLR0913 - each parameter is an option that a person may giv
         updates=updates,
     )
     screen = open_screen(json)
-    reports: list[LevelReport] = []
-    for report in climb_ladder(levels[-1:] if is_only or fault else levels, order, screen.warned):
-        reports.append(report)
+    left = list(levels[-1:] if is_only or fault else levels)
+    for report in climb_ladder(tuple(left), order, screen.warned):
+        left.remove(report.level)
         _show(report, runs, screen)
-    if any(report.outcome != "passed" for report in reports):
-        raise typer.Exit(FAILED)
+        if report.outcome != "passed":
+            if left:
+                screen.warned(f"level {report.level} has not passed, so {_listed(left)} not begun")
+            raise typer.Exit(FAILED)
+
+
+def _listed(levels: Sequence[int]) -> str:
+    named = ", ".join(map(str, levels))
+    return f"level {named} was" if len(levels) == 1 else f"levels {named} were"
 
 
 def _values(text: str | None) -> tuple[int, ...]:

@@ -76,8 +76,6 @@ def runs_of(plan: Plan, order: LadderOrder) -> "_Planned":
         RecipeError: for settings that make no recipe.
     """
     fault = fault_named(order.fault, plan.number) if order.fault else None
-    if fault is not None:
-        order = replace(order, folder=order.folder / f"fault-{fault.name}")
     specs, missing = _possible(plan, order, fault)
     found: dict[tuple[str, int], LadderRun] = {}
     for spec in specs:
@@ -119,7 +117,8 @@ def _possible(plan: Plan, order: LadderOrder, fault: LadderFault | None) -> tupl
 def _with_fault(order: LadderOrder, fault: LadderFault | None, spec: RunSpec) -> LadderOrder:
     if fault is None or spec.role != "main":
         return order
-    return replace(order, settings=(*fault.settings, *order.settings))
+    # What a start is trained like is sound: it is shared with a sound climb.
+    return replace(order, settings=(*fault.settings, *order.settings), folder=order.folder / f"fault-{fault.name}")
 
 
 def _start_of(spec: RunSpec, seed: int, found: dict[tuple[str, int], LadderRun]) -> LadderRun | None:
