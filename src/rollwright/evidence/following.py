@@ -87,7 +87,8 @@ class Look:
         """Rows of an answer.
 
         Args:
-            sql: one question of the caller's own; `{segments}` stands for a table, `$name` for a value.
+            sql: one question of the caller's own; `{segments}` stands for a table, `$name` for a value. Each table
+                also has `filename`, the path of the shard that a row stands in.
             values: of the `$name` places; what a visitor typed goes here and nowhere else.
             commits: whose rows are read; all where None.
 
@@ -231,7 +232,7 @@ def _places(root: Path, table: Table, commits: Sequence[Commit]) -> list[str]:
 
 def _empty(table: Table) -> str:
     columns = ", ".join(f"NULL::{sql_type(c.type)} AS {c.name}" for c in table.columns)
-    return f"(SELECT {columns} WHERE false)"
+    return f"(SELECT {columns}, NULL::TEXT AS filename WHERE false)"
 
 
 def _connection(root: Path) -> duckdb.DuckDBPyConnection:

@@ -119,9 +119,10 @@ def _spec_of(numbers: RunNumbers, name: str) -> CurveSpec:
     lines = sorted(
         (one for one in numbers.metrics if one.name == name), key=lambda one: (len(one.labels), str(one.labels))
     )
-    if not lines:
-        raise NotFoundError(f"this run has no metric {name!r}; the page of curves lists those that it has.")
     entry = metric_named(name)
+    if not lines:  # the figure says that there is nothing
+        unit = entry.unit if entry is not None else ""
+        return CurveSpec(slug="metric", title=name, y=Axis(name=name, unit=unit), lines=(LineSpec(metric=name),))
     return CurveSpec(
         slug="metric",
         title=name,

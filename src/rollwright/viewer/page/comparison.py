@@ -10,7 +10,8 @@ from rollwright.viewer.page.run_summary import held_out
 
 __all__ = ["ComparedField", "ComparedResult", "compare_manifests", "compare_results"]
 
-_LESS_TELLING: Final = ("digests.", "run.code", "run.config_sha256", "machine.", "run.framework_versions.")
+_LESS_TELLING: Final = ("digests.", "run.code", "machine.", "run.framework_versions.")
+_DIGESTS: Final = ("sha256", "_commit")
 _METRICS: Final = ("success", "reward", "tool_use", "tool_calls")
 
 
@@ -48,7 +49,7 @@ def compare_manifests(manifests: Sequence[Manifest]) -> tuple[ComparedField, ...
         ComparedField(
             path=path,
             values=tuple(values.get(at, values[0]) for at in range(len(manifests))),
-            is_telling=not path.startswith(_LESS_TELLING),
+            is_telling=not (path.startswith(_LESS_TELLING) or path.endswith(_DIGESTS)),
         )
         for path, values in found.items()
     ]

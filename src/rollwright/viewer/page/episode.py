@@ -12,7 +12,7 @@ from rollwright.viewer.page.token_numbers import TokenNumbers, number_tokens
 
 __all__ = ["Context", "Episode", "ReceiptChoice", "Window", "read_episode", "read_tokens"]
 
-_TOKENS_SHOWN: Final = 3000
+_TOKENS_SHOWN: Final = 2000
 _LONGEST_TEXT: Final = 20_000
 _MOST_ROWS: Final = 2000
 _SEGMENT: Final = (

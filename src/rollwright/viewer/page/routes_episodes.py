@@ -6,6 +6,7 @@ from starlette.responses import Response
 from rollwright.viewer.page.episode import read_episode, read_tokens
 from rollwright.viewer.page.episode_list import ORDERS, PURPOSES, REASONS, filter_of, list_episodes
 from rollwright.viewer.page.site import Site
+from rollwright.viewer.page.token_html import token_html
 from rollwright.viewer.page.token_tones import CHANNELS, paint
 from rollwright.viewer.page.tokens import TokenReader
 
@@ -57,10 +58,11 @@ def episode_routes(site: Site) -> APIRouter:
             channels=CHANNELS,
             channel=channel,
             window=window,
-            tones=dict(zip(numbers, painted.tones, strict=True)),
             keys=painted.keys,
-            texts={n: reader.pieces(ids[n]) for n in numbers},
-            controls={n: reader.controls(ids[n]) for n in numbers},
+            spans={
+                n: token_html(window.tokens[n], tones, reader.pieces(ids[n]), reader.controls(ids[n]))
+                for n, tones in zip(numbers, painted.tones, strict=True)
+            },
             reader=reader,
         )
 

@@ -10,7 +10,7 @@ import unicodedata
 __all__ = ["clip", "show_hidden"]
 
 _KEPT = frozenset("\n\t")
-_SUSPECT = re.compile(r"[^\x20-\x7e\n\t\u00a1-\u02ff\u0370-\u058f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3]")
+_SUSPECT = re.compile(r"[^\x20-\x7e\n\t\u00a1-\u00ac\u00ae-\u02ff\u4e00-\u9fef\uac00-\ud7a3]")
 
 
 def show_hidden(text: str) -> str:

@@ -71,4 +71,5 @@ def _joined(tokens: Sequence[bytes]) -> list[str]:
         except UnicodeDecodeError:
             decoder.reset()
             shown.append(token.decode("utf-8", "backslashreplace"))
-    return [text or "·" for text in shown] if any(tokens) else ["" for _ in tokens]
+    # A line end is named before it breaks the line.
+    return [text.replace("\n", "↵\n") or "·" for text in shown]

@@ -53,10 +53,11 @@ function options(figure, width, height) {
   figure.series.forEach((one, at) => {
     const hue = color(`--plot-${at % 12}`);
     const isSparse = one.values.filter((v) => v !== null).length < 40;
-    series.push({ label: one.name, stroke: hue, width: 1.75, spanGaps: true, points: { show: isSparse, size: 5, fill: hue }, value: (_, v) => short(v) });
+    const said = (_, v, __, index) => (one.low && index !== null && v !== null && one.low[index] !== null ? `${short(v)} [${short(one.low[index])}, ${short(one.high[index])}]` : short(v));
+    series.push({ label: one.name, stroke: hue, width: 1.75, spanGaps: true, points: { show: isSparse, size: 5, fill: hue }, value: said });
     if (one.low) {
       const first = series.length;
-      const edge = { stroke: faint(hue), width: 1, spanGaps: true, points: { show: false }, value: (_, v) => short(v) };
+      const edge = { stroke: faint(hue), width: 1, spanGaps: true, points: { show: false }, class: "edge" };
       series.push({ ...edge, label: `${one.name}, high` }, { ...edge, label: `${one.name}, low` });
       bands.push({ series: [first, first + 1], fill: faint(hue) });
     }

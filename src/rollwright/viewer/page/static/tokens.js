@@ -19,7 +19,7 @@ function show(token) {
   }
   const text = document.createElement("p");
   text.className = "token-text mono";
-  text.textContent = token.textContent.replaceAll("\n", "↵").replaceAll(" ", "␣") || "(no text)";
+  text.textContent = token.textContent.replaceAll("\n", "").replaceAll(" ", "␣") || "(no text)";
   panel.replaceChildren(text, list);
 }
 
