@@ -203,7 +203,7 @@ class Claim:
             return None
         lacking = [condition for condition in self.conditions if condition.outcome != "passed"]
         reasons = dict.fromkeys(condition.because for condition in lacking)
-        if len(reasons) == 1:
+        if len(reasons) == 1 < len(lacking):
             said = next(iter(reasons))
         else:
             said = "; ".join(f"{condition.requirement} ({condition.because})" for condition in lacking)
