@@ -42,6 +42,7 @@ from rollwright.evidence.manifest import (
     RunSection,
     SegmentSection,
 )
+from rollwright.evidence.metric_log import MetricLine
 from rollwright.evidence.reading import StoredRun, read_groups
 from rollwright.evidence.run_folder import GROUPS_PER_COMMIT, RunFolder
 from rollwright.evidence.views import QUERIES, QueryResult, connect, query, query_text
@@ -74,6 +75,7 @@ __all__ = [
     "LoadedRun",
     "MachineSection",
     "Manifest",
+    "MetricLine",
     "ModelSection",
     "NotARunError",
     "PromptSource",

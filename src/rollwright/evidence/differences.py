@@ -10,6 +10,7 @@ __all__ = ["differences_text", "manifest_differences"]
 
 _ABSENT = "absent"
 _OF_THE_OCCASION = ("run.run_id", "run.created_at", "machine.memory_bytes", "machine.num_cores", "segment.")
+_DECIDES_NOTHING = "configuration.exporters"
 _REFUSED = (
     "model.architecture",
     "model.num_parameters",
@@ -73,6 +74,8 @@ def differences_text(differences: tuple[Difference, ...] | list[Difference], *, 
 
 
 def _effect(path: str, was: str, now: str) -> Effect:
+    if path.startswith(_DECIDES_NOTHING):
+        return "noted"
     # A key that only one version of the code has is a change of the code.
     if path.startswith(_REFUSED) and not (path.startswith("configuration.") and _ABSENT in (was, now)):
         return "refused"

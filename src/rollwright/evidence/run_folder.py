@@ -1,11 +1,12 @@
 """A run folder: the only reader and writer of its files.
 
-    RUN/ manifest.json manifests/ recipe.toml lock events.jsonl tokenizer/ blobs/ checkpoints/ commits/, and one a table
+    RUN/ manifest.json manifests/ recipe.toml lock events.jsonl metrics.jsonl tokenizer/ blobs/ checkpoints/ commits/
+    and a folder for each table
 
 `create` and `open(path, "write")` hold the lock; a reader needs none and sees committed rows only.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -38,6 +39,7 @@ from rollwright.evidence.errors import EvidenceError, FolderExistsError, ShardEr
 from rollwright.evidence.events import Event, append_event, read_events, seal_events
 from rollwright.evidence.locking import FolderLock, lock_folder
 from rollwright.evidence.manifest import Manifest, manifest_to_json
+from rollwright.evidence.metric_log import MetricLine, append_line, keep_lines, read_lines
 from rollwright.evidence.segments import abandon_segments, read_manifests, write_segment
 from rollwright.evidence.shards import assert_whole, file_sha256, read_shard
 from rollwright.record import EligibleRow
@@ -312,6 +314,20 @@ class RunFolder:
         self._assert_writing()
         with disk_errors("an event", self.path, 0):
             append_event(self.path / "events.jsonl", event)
+
+    def log_metrics(self, line: MetricLine) -> None:
+        """Append to `metrics.jsonl`."""
+        self._assert_writing()
+        append_line(self.path / "metrics.jsonl", line)
+
+    def metric_lines(self) -> tuple[MetricLine, ...]:
+        """What `metrics.jsonl` holds, in order."""
+        return read_lines(self.path / "metrics.jsonl")
+
+    def keep_metric_lines(self, lines: Sequence[MetricLine]) -> None:
+        """Let `metrics.jsonl` hold these lines alone."""
+        self._assert_writing()
+        keep_lines(self.path / "metrics.jsonl", lines)
 
     def events(self) -> tuple[Event, ...]:
         """All events, in order."""

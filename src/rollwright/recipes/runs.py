@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from rollwright.evidence import (
 from rollwright.evidence.gates import drop_gates_after
 from rollwright.recipes.build.alarms import seen_alarms
 from rollwright.recipes.build.crossing import carried_over, settle_open_groups
+from rollwright.recipes.build.exporters import logged, mend_log, refuse_missing_clients
 from rollwright.recipes.build.identity import (
     Identity,
     event_now,
@@ -131,6 +133,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
     if holds_run(path):
         raise RecipeError(f"{path} already holds a run; `rollwright resume {path}` goes on with it, or choose another.")
     refuse_untrainable(resolved.recipe)
+    refuse_missing_clients(resolved.recipe)
     source = None if order.source is None else StoredRun(order.source)
     stored = None if source is None else stored_batches(resolved.recipe, source, observer)
     replay = None if order.follow is None else read_replay(resolved.recipe, StoredRun(order.follow))
@@ -151,6 +154,7 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
             RunFolder.create(path, manifest, recipe_toml(resolved.recipe), tokenizer=tokenizer)
         )
         _note_kind(folder, order)
+        observer = logged(resolved.recipe, folder, observer, stack, resumed_step=None, now=_now)
         note_protocols(folder, foundation.protocols)
         loop_order = LoopOrder(
             folder=folder,
@@ -239,6 +243,9 @@ def resume_run(
         drop_gates_after(folder.path, 0 if progress is None else progress.step)
         note_protocols(folder, foundation.protocols)
         alarms.acknowledge(acknowledgment)
+        resumed_step = progress.step if progress else 0
+        mend_log(resolved.recipe, folder, step=resumed_step if progress else -1, now=_now)
+        observer = logged(resolved.recipe, folder, observer, stack, resumed_step=resumed_step, now=_now)
         folder.record_event(event_now("resumed", "went on from a checkpoint", step=progress.step if progress else 0))
         order = LoopOrder(
             folder=folder,
@@ -374,7 +381,9 @@ def _finish(
             progress = start.progress
             if start.checkpoint is not None and progress is not None:
                 progress = _in_this_segment(foundation, order.folder, parts, start.checkpoint, progress)
+                began = time.monotonic()
                 parts.learner_thread.submit(_restore, parts, learner, progress, start.checkpoint.path).result()
+                parts = replace(parts, restored_s=time.monotonic() - began)
             return await (instead(parts) if instead is not None else Loop(parts, progress).run())
         finally:
             undo()
@@ -459,6 +468,10 @@ def _source_of(folder: RunFolder) -> StoredRun | None:
     if source.folder.manifest.run.run_id != due:
         raise RecipeError(f"{paths[0]} is not the run {due} that {folder.path} learns from; put that one back.")
     return source
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _free_folder(recipe: RecipeConfig) -> Path:

@@ -325,6 +325,7 @@ class Loop:
             evaluations=evaluation.rows if evaluation else (),
         )
         report = self._reporter.report(at, (stage.name, stage.steps), members, taken.learned, clock)
+        report = replace(report, metrics=tuple(rows.metrics))
         saving = time.monotonic()
         with parts.book.doing("learner", "blocked"), self._waiting("disk", f"room for step {at.step}"):
             await self._saver.save(rows, taken.standing, lambda: parts.observer.step_finished(report))

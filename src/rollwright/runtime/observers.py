@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from rollwright.record import EvaluationRow
+from rollwright.record import EvaluationRow, Metric
 
 __all__ = ["EvaluationProgress", "EvaluationReport", "Observer", "RunStarted", "StageStarted", "StepReport"]
 
@@ -62,6 +62,8 @@ class StepReport:
     bottleneck: str | None
     """The part of the run that the others waited for since the step before."""
     ledger: Mapping[str, int]
+    metrics: tuple[Metric, ...] = ()
+    """All that the step's commit holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

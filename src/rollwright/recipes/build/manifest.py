@@ -86,8 +86,8 @@ class ManifestFacts:
 
 
 def config_sha256(recipe: RecipeConfig) -> str:
-    """Of every value of a recipe; a manifest holds it."""
-    return digest(recipe.model_dump(mode="json", exclude_none=True))
+    """Of every value that decides a run; a manifest holds it. Where metrics are sent decides nothing."""
+    return digest(recipe.model_dump(mode="json", exclude_none=True, exclude={"exporters"}))
 
 
 def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:

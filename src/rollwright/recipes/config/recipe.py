@@ -1,9 +1,13 @@
 """A whole recipe: the sections that a person writes."""
 
-from pydantic import Field, model_validator
+from collections.abc import Sequence
+from typing import Any, cast
+
+from pydantic import Field, field_validator, model_validator
 
 from rollwright.recipes.config.alarms import AlarmConfig
 from rollwright.recipes.config.evaluation import EvaluationConfig
+from rollwright.recipes.config.exporters import ExporterConfig
 from rollwright.recipes.config.gates import GateConfig
 from rollwright.recipes.config.learning import (
     EvidenceConfig,
@@ -43,6 +47,17 @@ class RecipeConfig(StrictConfig):
     """Conditions on evidence, fixed before the run; a checkpoint is promoted only where all of them passed."""
     alarms: tuple[AlarmConfig, ...] = ()
     """What is watched while the run trains."""
+    exporters: tuple[ExporterConfig, ...] = ()
+    """Where metrics are sent besides the run's folder; no part of what the run is."""
+
+    @field_validator("exporters", mode="before")
+    @classmethod
+    def _by_kind(cls, exporters: Any) -> Any:  # noqa: ANN401 - pydantic hands over what the person wrote
+        """A service's name alone stands for the service with its defaults."""
+        if not isinstance(exporters, list | tuple):
+            return exporters
+        given = cast("Sequence[object]", exporters)
+        return tuple({"kind": one} if isinstance(one, str) else one for one in given)
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RecipeConfig":

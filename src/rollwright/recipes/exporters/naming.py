@@ -1,0 +1,68 @@
+"""Rows of metrics and evaluations as plain names: `reward/total`, `stale/lag.stat:max`, `eval/held-out/success.low`.
+
+No name is the beginning of another up to a slash: some services keep names as paths.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from rollwright.recipes.exporters.aliases import alias_of
+from rollwright.record import EvaluationRow, Metric
+
+__all__ = ["Names", "evaluation_values", "renamed", "step_values"]
+
+Names = Literal["rollwright", "trl", "verl"]
+"""Whose names are used; what the others have no name for keeps ours, behind `rollwright/`."""
+
+_ITSELF = ("model", "policy")
+"""The label of the model that is trained; a name without it means that one."""
+
+
+def step_values(metrics: Sequence[Metric]) -> dict[str, float | None]:
+    """Name to value, of one step; of what each update measures, the mean over the updates.
+
+    Args:
+        metrics: all of a step.
+
+    Returns:
+        None where a value is undefined.
+    """
+    found: defaultdict[str, list[float | None]] = defaultdict(list)
+    for metric in metrics:
+        found[_name(metric.name, metric.labels)].append(metric.value)
+    return {name: _mean(values) for name, values in found.items()}
+
+
+def evaluation_values(rows: Sequence[EvaluationRow]) -> dict[str, float | None]:
+    """Name to value, of one evaluation; an interval stands beside its value as `….low` and `….high`."""
+    found: dict[str, float | None] = {}
+    for row in rows:
+        name = _name(f"eval/{row.protocol}/{row.metric}", row.labels)
+        found[name] = row.value
+        if row.low is not None and row.high is not None:
+            found[f"{name}.low"], found[f"{name}.high"] = row.low, row.high
+    return found
+
+
+def renamed(values: Mapping[str, float | None], names: Names) -> dict[str, float]:
+    """The defined values under the chosen names."""
+    defined = {name: value for name, value in values.items() if value is not None}
+    if names == "rollwright":
+        return defined
+    return {alias_of(name, names) or f"rollwright/{name}": value for name, value in defined.items()}
+
+
+def _name(name: str, labels: Mapping[str, str]) -> str:
+    told = [f"{key}:{_word(value)}" for key, value in sorted(labels.items()) if (key, value) != _ITSELF]
+    return ".".join([_word(name), *told])
+
+
+def _word(text: str) -> str:
+    """What every service takes in a name."""
+    return "".join(letter if letter.isalnum() or letter in "_-./ :" else "_" for letter in text)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    defined = [value for value in values if value is not None]
+    return sum(defined) / len(defined) if defined else None
