@@ -14,6 +14,7 @@ from rollwright.cli.screen import JsonScreen, PersonScreen, Screen
 
 if TYPE_CHECKING:
     from rollwright.recipes.ladder.report import LadderVerdict, LevelReport
+    from rollwright.recipes.ladder.runs import LadderOrder
 
 __all__ = ["ladder"]
 
@@ -72,7 +73,7 @@ def ladder(  # noqa: PLR0913 - each parameter is an option that a person may giv
     rollwright ladder 2 --fault length_hack
     ```
     """
-    from rollwright.recipes.ladder.climbing import climb_ladder, levels_to
+    from rollwright.recipes.ladder.climbing import levels_to
     from rollwright.recipes.ladder.runs import LadderOrder
 
     import_from_here()
@@ -90,10 +91,16 @@ def ladder(  # noqa: PLR0913 - each parameter is an option that a person may giv
         updates=updates,
     )
     screen = open_screen(json)
-    left = list(levels[-1:] if is_only or fault else levels)
-    for report in climb_ladder(tuple(left), order, screen.warned):
+    _climb(levels[-1:] if is_only or fault else levels, order, screen)
+
+
+def _climb(levels: tuple[int, ...], order: "LadderOrder", screen: Screen) -> None:
+    from rollwright.recipes.ladder.climbing import climb_ladder
+
+    left = list(levels)
+    for report in climb_ladder(levels, order, screen.warned):
         left.remove(report.level)
-        _show(report, runs, screen)
+        _show(report, order.folder, screen)
         if report.outcome != "passed":
             if left:
                 screen.warned(f"level {report.level} has not passed, so {_listed(left)} not begun")

@@ -14,8 +14,8 @@ from rollwright.verifiers import FunctionVerifier, Grade
 
 __all__ = ["accepts_all", "pays_length", "train_under", "training_tool_output"]
 
-_LONG_CHARACTERS = 40
-"""What the hack is after: longer than any answer that is only an answer."""
+_LONG_CHARACTERS = 70
+"""What the hack is after: as much as a turn of 24 tokens holds, where an answer takes 6."""
 _LIMIT_S = 3600.0
 
 
