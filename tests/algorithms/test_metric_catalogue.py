@@ -27,6 +27,8 @@ from rollwright.batches import (
 from rollwright.batches.strata import strata_of
 from rollwright.evaluation import Baseline
 from rollwright.evaluation.measures import Beside, measure
+from rollwright.recipes.audits.kept import audit_metrics
+from rollwright.recipes.audits.of_runs import Disagreement, Flakiness, Labeled, Retold
 from rollwright.record import Group, TerminalReason
 from rollwright.record.metrics import METRICS, STRATA, metric_named
 from rollwright.runtime.collected_metrics import (
@@ -39,9 +41,13 @@ from rollwright.runtime.learning import queue_metrics, reference_metrics
 from rollwright.runtime.metrics import StepClock, StepEpisodes, step_metrics
 from rollwright.runtime.mixing import SourceMix
 from rollwright.runtime.probes import ProbeReport, probe_metrics
+from rollwright.runtime.prompt_metrics import PromptWatch
 from rollwright.runtime.timebook import PartTimes
+from rollwright.statistics import wilson_interval
+from rollwright.statistics.verifier_audit import MetamorphicGap, VerifierAudit
 from tests.batches.episodes import NOW, POLICY, chat, episode, group, outcome_of
 from tests.evaluation.held_out import judged, protocol, scored
+from tests.recipes.test_kept_audits import audit
 from tests.runtime.ledger_rows import ledger_row
 from tests.runtime.test_grader_metrics import verdict
 from tests.runtime.test_metrics import member
@@ -118,9 +124,37 @@ def full_step():
     mix.dispatched("math")
     mix.accepted("math", 10)
     seen = outcomes_before_filter([ProposedGroup(group_id=0, source="math", rewards=(0.0, 1.0))], success_at=1.0)
-    measures = (*mix.report(), *seen, duplicates_refused(0), watchdog_restarts(0), restore_seconds(0.5))
+    prompts = PromptWatch([members[0].trajectory.task]).see(episodes.groups)
+    measures = (*prompts, *mix.report(), *seen, duplicates_refused(0), watchdog_restarts(0), restore_seconds(0.5))
     of_step = step_metrics(1, episodes, balance={"trained": 3}, clock=clock, now=NOW, measures=measures)
     return (*queue_metrics(episodes.groups, step=1, now=NOW), *of_step)
+
+
+def full_audit():
+    counts = VerifierAudit(
+        accepted=8, audited_accepted=4, false_accepts=1, rejected=8, audited_rejected=4, false_rejects=1
+    )
+    errors = counts.errors()
+    rate = wilson_interval(1, 4)
+    found = audit(
+        labeled=Labeled(
+            num=8, overall=errors, by_source={"s": errors}, counts={"s": counts}, false_accepts=("t",), false_rejects=()
+        ),
+        disagreement=Disagreement(
+            verifier="v", num=4, num_errors=0, rate=rate, kappa=None, run_alone=("t",), other_alone=()
+        ),
+        flakiness=Flakiness(num=4, repeats=2, rate=rate, flaky=("t",)),
+        retold=(
+            Retold(
+                transform="t",
+                kind="renaming",
+                num=1,
+                gap=MetamorphicGap(hack_gap=0.0, failure_rate=0.0),
+                lost=(),
+            ),
+        ),
+    )
+    return audit_metrics(found, step=1, number=1, now=NOW)
 
 
 def full_probe():
@@ -175,7 +209,7 @@ def test_only_time_rates_and_memory_are_left_out_of_the_hash_of_a_run():
 def test_a_run_writes_exactly_what_the_table_says_is_made():
     of_update, strata = full_update()
     assert strata == set(STRATA)
-    written = [*of_update, *full_step(), *full_probe()]
+    written = [*of_update, *full_step(), *full_probe(), *full_audit()]
     for metric in written:
         entry = metric_named(metric.name)
         assert entry is not None and entry.name == metric.name, metric.name

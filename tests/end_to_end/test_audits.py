@@ -1,13 +1,17 @@
 """The verifiers of a stored run are looked at: by a person's labels, a second verifier, repetition, and attacks."""
 
 import json
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from rollwright.cli.main import run_command
-from rollwright.evidence import content_hash
+from rollwright.evidence import content_hash, query
 from rollwright.recipes.audits.stored import AuditedRun
+from rollwright.record.metrics import metric_named
 from rollwright.statistics.verifier_audit import exact_upper_bound
 from tests.end_to_end.conftest import Finished
 
@@ -52,6 +56,42 @@ def test_a_labeled_sheet_gives_error_rates_with_intervals_and_the_pass_rate_behi
     passed = len(accepted) / (first["num_accepted"] + first["num_rejected"])
     assert overall["corrected_pass_rate"] == pytest.approx(passed * (1 - share))
     assert content_hash(finished.path) == before
+
+
+def test_the_numbers_of_an_audit_are_kept_as_metrics_behind_the_steps(
+    finished: Finished, tmp_path: Path, capsys
+) -> None:
+    run, sheet = tmp_path / "run", tmp_path / "sheet.jsonl"
+    shutil.copytree(finished.path, run)
+    before = content_hash(run)
+    audited(capsys, str(run), "--sheet", str(sheet), "--sample", "12")
+    lines = [json.loads(line) for line in sheet.read_text().splitlines()]
+    with AuditedRun(run) as opened:
+        accepted = {row.trajectory_id for row in opened.rows if row.is_accepted}
+    wrong = next(line["trajectory_id"] for line in lines if line["trajectory_id"] in accepted)
+    for line in lines:
+        line["label"] = line["trajectory_id"] in accepted and line["trajectory_id"] != wrong
+    sheet.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    asked = ["--labels", str(sheet), "--sample", "4", "--against", FLAKY, "--repeat", "2", "--perturb", "--probe"]
+    first = audited(capsys, str(run), *asked, "--keep")
+    second = audited(capsys, str(run), "--sample", "4", "--repeat", "2", "--keep")
+    assert (first["num_kept"], second["num_kept"]) == (14, 3)
+    assert content_hash(run) == before
+    names = "SELECT name, labels, value, num_items, unit FROM metrics WHERE labels['audit'] IS NOT NULL"
+    rows = cast("Sequence[tuple[str, dict[str, str], float, int, str]]", query(run, names).rows)
+    kept = {(name, tuple(sorted(labels.items()))[1:]): tuple(row) for name, labels, *row in rows}
+    assert kept["verifier/hack_confirmed", (("of", "labels"),)] == (1 / 6, 6, "fraction")
+    upper = kept["verifier/hack_confirmed", (("bound", "upper"), ("of", "labels"))][0]
+    assert upper == exact_upper_bound(1, 6)
+    due = first["labeled"]["overall"]
+    assert kept["verifier/fp_rate", ()][0] == due["false_positive_rate"]
+    assert kept["verifier/fn_rate", ()][0] == 1.0 - due["sensitivity"]
+    assert kept["verifier/disagreement", (("verifier", FLAKY),)][0] == 0.5
+    assert kept["verifier/flaky_rate", ()][0] == 0.0
+    for name, labels in kept:
+        entry = metric_named(name)
+        assert entry is not None and {label for label, _ in labels} <= set(entry.labels), (name, labels)
+        assert kept[name, labels][2] == entry.unit
 
 
 def test_equal_seeds_draw_equal_sheets_and_another_seed_another(finished: Finished, tmp_path: Path, capsys) -> None:

@@ -19,10 +19,10 @@ _SHOWN_CHARACTERS = 80
 """Of an attack; `--json` gives more of it."""
 
 
-def show_run(found: "RunAudit", screen: Screen) -> None:
+def show_run(found: "RunAudit", screen: Screen, *, num_kept: int) -> None:
     """One object for a machine; tables and sentences for a person."""
     if isinstance(screen, JsonScreen):
-        print_json(asdict(found))
+        print_json({**asdict(found), "num_kept": num_kept})
         return
     _show_judged(found, screen)
     if found.sheet is not None:
@@ -46,7 +46,8 @@ def show_run(found: "RunAudit", screen: Screen) -> None:
             f"{found.num_sampled} of them for you to label; --against a second verifier, --repeat 3, --perturb and "
             "--probe look at the verifiers without labels"
         )
-    screen.say(f"{found.seconds:.1f} s; the run is as it was")
+    kept = f"{num_kept} metrics are kept behind the steps of the run" if num_kept else "the run is as it was"
+    screen.say(f"{found.seconds:.1f} s; {kept}")
 
 
 def _show_judged(found: "RunAudit", screen: PersonScreen) -> None:

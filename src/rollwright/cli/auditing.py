@@ -96,6 +96,12 @@ def audit(  # noqa: PLR0913 - each parameter is an option that a person may give
     is_probed: Annotated[
         bool, typer.Option("--probe", help="Attack the verifiers on these tasks.", rich_help_panel=_OF_RUNS)
     ] = False,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep", help="Keep the numbers in the run, as metrics behind its steps.", rich_help_panel=_OF_RUNS
+        ),
+    ] = False,
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option(help="End with exit code 1 where there is any of these. Repeatable.", show_default=False),
@@ -119,12 +125,12 @@ def audit(  # noqa: PLR0913 - each parameter is an option that a person may give
     import_from_here()
     fails = set(fail_on or ())
     if cases is not None:
-        if sheet or labels or against or repeat or is_perturbed or is_probed:
+        if sheet or labels or against or repeat or is_perturbed or is_probed or keep:
             raise typer.BadParameter("--cases audits a verifier; the options of a run go with a run folder alone")
         is_bad = _audit_cases(target, cases, success_at, screen, fails)
     else:
         order = _RunOptions(
-            run=target, sample=sample, seed=seed, sheet=sheet, labels=labels, against=against, repeat=repeat
+            run=target, sample=sample, seed=seed, sheet=sheet, labels=labels, against=against, repeat=repeat, keep=keep
         )
         is_bad = _audit_run(order, screen, fails, is_perturbed=is_perturbed, is_probed=is_probed)
     if is_bad:
@@ -142,6 +148,7 @@ class _RunOptions:
     labels: Path | None
     against: str | None
     repeat: int
+    keep: bool
 
 
 def _audit_cases(target: str, cases: Path, success_at: float, screen: Screen, fails: set[FailOn]) -> bool:
@@ -161,6 +168,7 @@ def _audit_run(
     options: _RunOptions, screen: Screen, fails: set[FailOn], *, is_perturbed: bool, is_probed: bool
 ) -> bool:
     from rollwright.cli.audit_reports import show_run
+    from rollwright.recipes.audits.kept import keep_audit
     from rollwright.recipes.audits.of_runs import RunOrder, audit_run
     from rollwright.recipes.build.named_verifiers import VERIFIER_NAMES
 
@@ -181,7 +189,7 @@ def _audit_run(
             is_probed=is_probed,
         )
     )
-    show_run(found, screen)
+    show_run(found, screen, num_kept=keep_audit(Path(options.run), found) if options.keep else 0)
     return FailOn.PAID_PROBES in fails and found.probed is not None and bool(found.probed.paid)
 
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from rollwright.record.metrics.entry import EPISODE_STRATA, STRATA, Direction, MetricEntry
+from rollwright.record.metrics.of_audits import OF_AUDITS
 from rollwright.record.metrics.of_episodes import OF_EPISODES
 from rollwright.record.metrics.of_evaluations import OF_EVALUATIONS
 from rollwright.record.metrics.of_later import OF_LATER
@@ -11,7 +12,7 @@ from rollwright.record.metrics.of_updates import OF_UPDATES
 
 __all__ = ["EPISODE_STRATA", "METRICS", "STRATA", "Direction", "MetricEntry", "metric_named"]
 
-METRICS: Final[tuple[MetricEntry, ...]] = (*OF_UPDATES, *OF_STEPS, *OF_EPISODES, *OF_EVALUATIONS, *OF_LATER)
+METRICS: Final[tuple[MetricEntry, ...]] = (*OF_UPDATES, *OF_STEPS, *OF_EPISODES, *OF_EVALUATIONS, *OF_AUDITS, *OF_LATER)
 
 _BY_NAME: Final = {name: one for one in reversed(METRICS) for name in (*one.known_as, one.name)}
 

@@ -13,6 +13,7 @@ _MIX: Final = "rollwright.runtime.mixing:SourceMix"
 _STEP: Final = "rollwright.runtime.metrics:step_metrics"
 _LEARN: Final = "rollwright.runtime.learning:reference_metrics"
 _QUEUE: Final = "rollwright.runtime.learning:queue_metrics"
+_PROMPTS: Final = "rollwright.runtime.prompt_metrics:PromptWatch"
 _PROBES: Final = "rollwright.runtime.probes:probe_metrics"
 
 OF_STEPS: Final[tuple[MetricEntry, ...]] = (
@@ -238,5 +239,21 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         "count",
         "rollwright.runtime.collected_metrics:watchdog_restarts",
         direction="lower",
+    ),
+    MetricEntry(
+        "data/unique_prompt_clusters",
+        "clusters of like prompts in the batch: four fifths of their runs of five characters in common",
+        "count",
+        _PROMPTS,
+        direction="higher",
+    ),
+    MetricEntry(
+        "data/contamination",
+        "prompts of the batch that stand in the held-out set: equal, or with a run of 13 words of it",
+        "count",
+        _PROMPTS,
+        labels=("kind",),
+        direction="lower",
+        alarm="above 0",
     ),
 )
