@@ -46,7 +46,7 @@ def went_on(path: Path, acknowledgment: str | None = None) -> RunPausedError | N
 def values(run: Path, name: str) -> list[float]:
     """A metric without further labels, step by step."""
     sql = (
-        f"SELECT value FROM metrics WHERE name = '{name}' AND cardinality(labels) = (labels['model'] IS NOT NULL)::INT "
-        "ORDER BY step"
+        f"SELECT value FROM metrics WHERE name = '{name}' AND value IS NOT NULL "
+        "AND cardinality(labels) = (labels['model'] IS NOT NULL)::INT ORDER BY step"
     )
     return [float(str(value)) for (value,) in query(run, sql).rows]

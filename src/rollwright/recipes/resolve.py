@@ -163,7 +163,7 @@ def _resolved(text: str, origin: str, settings: Sequence[str]) -> Resolved:
     recipe = draft.validated()
     # A stored recipe writes out every value, read or not.
     unread = () if draft.is_stored else tuple(unread_keys(recipe, dict(flatten(draft.tree))))
-    refused = [u for u in unread if draft.origins[u.key] == _COMMAND_LINE or not draft.is_set(u.decided_by)]
+    refused = [u for u in unread if draft.is_from_command_line(u.key) or not draft.is_set(u.decided_by)]
     if refused:
         raise RecipeError.of([f"nothing reads {u.key} unless {u.because}{draft.at(u.key)}." for u in refused])
     for key in (u.key for u in unread):
@@ -211,11 +211,16 @@ class _Draft:
             self.origins |= expand_protocols(self.tree, self.origins, self.is_set)
 
     def drop(self, key: str) -> None:
-        """Take back a value of the text."""
+        """Take back a value of the text, or a whole list of tables."""
         section, _, name = key.rpartition(".")
-        node = self.tree[section]
+        node = self.tree[section] if section else self.tree
         assert isinstance(node, dict), "keys that may go unread lie in sections"
-        del node[name], self.origins[key]
+        del node[name]
+        self.origins = {leaf: origin for leaf, origin in self.origins.items() if not _covers(key, leaf)}
+
+    def is_from_command_line(self, key: str) -> bool:
+        """True where the command line wrote `key`, or something in it."""
+        return any(origin == _COMMAND_LINE for leaf, origin in self.origins.items() if _covers(key, leaf))
 
     def at(self, key: str) -> str:
         """Where `key` is written, in parentheses."""

@@ -101,6 +101,7 @@ _RULES = (
             "learner.num_minibatches",
             "learner.num_epochs",
             "evaluation.every",
+            "alarms",
         ),
         decided_by="stages",
         is_read=_has_stage("rl"),
@@ -121,5 +122,7 @@ def unread_keys(recipe: RecipeConfig, written: Mapping[str, Plain]) -> Iterator[
             continue
         for key in rule.keys:
             fields = fields_at(RecipeConfig, key.split("."))
-            if key in written and all(written[key] != field.get_default() for field in fields):
+            if any(one.startswith(f"{key}.") for one in written):  # a list of tables is written table by table
+                yield Unread(key=key, decided_by=rule.decided_by, because=rule.because)
+            elif key in written and all(written[key] != field.get_default() for field in fields):
                 yield Unread(key=key, decided_by=rule.decided_by, because=rule.because)

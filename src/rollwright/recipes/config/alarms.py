@@ -71,7 +71,7 @@ class EntropyCollapseAlarmConfig(WatchConfig):
     bound: Literal["at_least", "at_most"] = "at_least"
     limit: float = 0.27
     label: Literal["D", "C", "I", "U"] = "D"
-    source: str = "eleven runs used about 73% of their entropy in the first 200 of 2,400 steps, for 76% of their gain"
+    source: str = "arXiv:2505.22617: 11 runs used about 73% of their entropy in 200 of 2,400 steps, for 76% of the gain"
 
 
 class VerifierDisagreementAlarmConfig(WatchConfig):

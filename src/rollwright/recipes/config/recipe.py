@@ -46,7 +46,7 @@ class RecipeConfig(StrictConfig):
     gates: tuple[GateConfig, ...] = ()
     """Conditions on evidence, fixed before the run; a checkpoint is promoted only where all of them passed."""
     alarms: tuple[AlarmConfig, ...] = ()
-    """What is watched while the run trains."""
+    """What is watched in the steps of the RL stage."""
     exporters: tuple[ExporterConfig, ...] = ()
     """Where metrics are sent besides the run's folder; no part of what the run is."""
 
@@ -89,8 +89,6 @@ class RecipeConfig(StrictConfig):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"two gates or alarms are named {twice[0]!r}; each needs a name of its own")
-        if self.alarms and not any(stage.kind == "rl" for stage in self.stages):
-            raise ValueError("alarms watch the stage of kind 'rl', and this recipe has none; leave them out")
         return self
 
     @model_validator(mode="after")

@@ -1,0 +1,98 @@
+"""Gates and alarms as a person writes them: what is refused, with what sentence, and what ships."""
+
+import pytest
+
+from rollwright.evaluation.gates_declared import EvaluationSubject, gates_of, rl_steps_of
+from rollwright.recipes.build.alarms import build_alarms
+from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.resolve import Resolved, preset_names, recipe_toml, resolve, resolve_text
+from rollwright.record.metrics import metric_named
+from tests.evaluation.gated_runs import gated_manifest
+
+GATE = 'name="g", bound="at_least", limit=0.5, source="by hand"'
+
+
+def with_gate(text: str) -> Resolved:
+    return resolve("arithmetic-tool", [f"gates=[{{{text}}}]", "alarms=[]"])
+
+
+def with_alarm(text: str) -> Resolved:
+    return resolve("arithmetic-tool", [f"alarms=[{{{text}}}]", "gates=[]"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f'{GATE}, kind="metric", metric="entropy/ful"', "not in the list of metrics"),
+        (f'{GATE}, kind="metric", metric="heldout/success"', "runs write it as"),
+        (f'{GATE}, kind="metric", metric="reward"', "kind 'evaluation'"),
+        (f'{GATE}, kind="metric", metric="value/loss"', "nothing writes yet"),
+        (f'{GATE}, kind="metric", metric="entropy/full", labels={{state="x"}}', "no label 'state'"),
+        (f'{GATE}, kind="metric", metric="entropy/full", window=7', "leave window out"),
+        (f'{GATE}, kind="metric", metric="entropy/full", over="max", since="start"', "leave since out"),
+        (f'{GATE}, kind="evaluation", measure="succes"', "an evaluation measures success"),
+        ('name="g", kind="metric", metric="entropy/full", bound="at_least", limit=0.5', "source"),
+        ('name="g", kind="metric", metric="entropy/full", bound="above", limit=0.5, source="x"', "bound"),
+    ],
+)
+def test_a_gate_that_cannot_be_judged_is_refused_before_the_run(text: str, said: str):
+    with pytest.raises(RecipeError, match=said):
+        with_gate(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('kind="mismatch"', "limit is missing"),
+        ('kind="kl", limit=0.1', "source is missing"),
+        ('kind="hacking_gap", limit=0.1, source="x"', "name that part"),
+        ('kind="length", rule="threshold", first=9, limit=9.0', "leave it out"),
+        ('kind="metric", name="a", metric="nothing", bound="at_most", limit=1.0, source="x"', "list of metrics"),
+        ('kind="length", minus_labels={stat="max"}', "minus, which is not given"),
+        ('kind="length", action="stop"', "action"),
+    ],
+)
+def test_an_alarm_that_could_never_rise_is_refused_before_the_run(text: str, said: str):
+    with pytest.raises(RecipeError, match=said):
+        with_alarm(text)
+
+
+def test_two_limits_of_one_name_are_refused():
+    with pytest.raises(RecipeError, match="two gates or alarms are named 'length'"):
+        resolve("arithmetic-tool", ['alarms=[{kind="length"}, {kind="length"}]'])
+
+
+def test_the_named_alarms_warn_unless_the_recipe_says_pause():
+    resolved = resolve("arithmetic-tool", ['alarms=[{kind="length"}, {kind="entropy_collapse"}]'])
+    assert {rule.action for rule in build_alarms(resolved.recipe)} == {"warn"}
+
+
+def test_alarms_go_with_the_stage_that_they_watch():
+    alone = resolve("arithmetic-tool", ['stages=[{kind="supervised", name="warm_start", steps=20}]'])
+    assert alone.recipe.alarms == ()
+    with pytest.raises(RecipeError, match="nothing reads alarms"):
+        resolve("arithmetic-tool", ['stages=[{kind="supervised", name="w", steps=20}]', 'alarms=[{kind="length"}]'])
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_what_ships_has_gates_and_alarms_with_where_their_limits_come_from(name: str):
+    resolved = resolve(name)
+    assert resolved.recipe.gates
+    assert resolved.recipe.alarms
+    assert all(one.source and one.label in "DCIU" for one in (*resolved.recipe.gates, *resolved.recipe.alarms))
+    for rule in build_alarms(resolved.recipe):
+        assert all(metric_named(metric) is not None for metric in rule.names)
+    again = resolve_text(recipe_toml(resolved.recipe), origin="run r")
+    assert again.recipe == resolved.recipe
+
+
+def test_the_manifest_gives_back_the_gates_that_were_written():
+    resolved = with_gate(f'{GATE}, kind="evaluation", labels={{slice="hard"}}, by="low"')
+    tree = resolved.recipe.model_dump(mode="json", exclude_none=True)
+    made = gated_manifest(tree["gates"], stages=tree["stages"], steps=tree["run"]["steps"])
+    (gate,) = gates_of(made)
+    assert gate.subject == EvaluationSubject(
+        kind="evaluation", measure="success", labels={"slice": "hard"}, protocol="", by="low"
+    )
+    assert (gate.bound.side, gate.bound.limit, gate.source) == ("at_least", 0.5, "by hand")
+    assert (rl_steps_of(made).first, rl_steps_of(made).last) == (341, 380)
