@@ -109,7 +109,10 @@ class Look:
         text = _PLACE.sub(source, sql)
         try:
             with self.connection.cursor() as cursor:
-                answer = cursor.execute(text, given or None)
+                [statement] = cursor.extract_statements(text)
+                # A folder that may be read may be written too, by COPY.
+                assert statement.type == duckdb.StatementType.SELECT, "a look only reads"
+                answer = cursor.execute(statement, given or None)
                 columns = [str(column[0]) for column in answer.description or ()]
                 return [dict(zip(columns, row, strict=True)) for row in answer.fetchall()]
         except (duckdb.IOException, duckdb.InvalidInputException, duckdb.PermissionException) as error:

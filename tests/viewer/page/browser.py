@@ -6,9 +6,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ needs_browser = pytest.mark.skipif(
 
 
 @contextmanager
-def served(*arguments: str) -> Iterator[str]:
+def served(*arguments: str) -> Generator[str]:
     """The address of `rollwright view` in a process of its own, which Ctrl-C ends."""
     command = [sys.executable, "-m", "rollwright", "view", *arguments, "--port", "0", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -57,7 +58,7 @@ class Watch:
 
 
 @contextmanager
-def browser() -> Iterator:
+def browser() -> Generator[Any]:
     from playwright.sync_api import sync_playwright
 
     assert CHROMIUM is not None, "ROLLWRIGHT_BROWSER=required, and there is no chromium on the path"

@@ -41,7 +41,8 @@ def client_of(paths: Sequence[Path], roots: Sequence[Path] = (), access: Access 
 
 
 def slug_of(client: TestClient) -> str:
-    return re.search(r'href="/r/([^"/?]+)"', client.get("/").text)[1]
+    [slug, *_] = re.findall(r'href="/r/([^"/?]+)"', client.get("/").text)
+    return slug
 
 
 class Seen(HTMLParser):
@@ -49,13 +50,13 @@ class Seen(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
         self.words: list[str] = []
         self.feed(html)
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
 
     def handle_data(self, data):
         self.words.append(data)
@@ -65,4 +66,4 @@ class Seen(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
     def links(self) -> list[str]:
-        return [a["href"] or "" for tag, a in self.tags if tag == "a" and "href" in a]
+        return [a["href"] for tag, a in self.tags if tag == "a" and "href" in a]

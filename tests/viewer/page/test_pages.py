@@ -43,7 +43,7 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_is_inline(client, page):
     for tag, attributes in Seen(client.get(f"/r/run{page}").text).tags:
         assert not any(name.startswith("on") or name == "style" for name in attributes)
         for name in ("src", "href", "action"):
-            assert not (attributes.get(name) or "/").startswith(("http", "//", "data:", "javascript:"))
+            assert not attributes.get(name, "/").startswith(("http", "//", "data:", "javascript:"))
         if tag == "script":
             assert "src" in attributes
 
@@ -90,7 +90,7 @@ def test_a_token_leads_to_its_receipt_its_update_and_its_step(client):
 
 
 def test_a_token_says_its_numbers_without_a_script(client):
-    tokens = [a["title"] for tag, a in Seen(client.get("/r/run/episode/t000000-00-0").text).tags if a.get("title")]
+    tokens = [a["title"] for _, a in Seen(client.get("/r/run/episode/t000000-00-0").text).tags if a.get("title")]
     first_sampled = tokens[4]
     for said in ("id 5, position 4", "origin: policy", "policy version: 0", "mask: trained", "advantage: 0.5"):
         assert said in first_sampled
@@ -353,7 +353,7 @@ def test_what_a_model_or_tool_wrote_is_text_and_nothing_in_it_stays_hidden(hosti
     for tag, attributes in seen.tags:
         assert not any(name.startswith("on") or name == "style" for name in attributes)
         assert tag != "script" or attributes["src"].startswith("/static/")
-        assert not (attributes.get("href") or "").lower().startswith(("javascript:", "data:"))
+        assert not attributes.get("href", "").lower().startswith(("javascript:", "data:"))
     assert not {*"\x1b\x00\x08\u202e\u2066\u200b\ufeff"} & {*answer.text}
 
 
