@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import rollwright
 from rollwright.algorithms.corrections.truncated_ratio import TruncatedRatio
+from rollwright.algorithms.diagnostics.distillation import distillation_diagnostics
 from rollwright.algorithms.diagnostics.token_values import STRATIFIED
 from rollwright.algorithms.presets import grpo
 from rollwright.algorithms.sampling.dynamic_sampling import ProposedGroup
@@ -157,6 +159,11 @@ def full_audit():
     return audit_metrics(found, step=1, number=1, now=NOW)
 
 
+def full_distillation():
+    logits = torch.zeros(1, 3)
+    return distillation_diagnostics(logits, logits, torch.ones(1, dtype=torch.bool))
+
+
 def full_probe():
     report = ProbeReport(
         version=1,
@@ -209,7 +216,7 @@ def test_only_time_rates_and_memory_are_left_out_of_the_hash_of_a_run():
 def test_a_run_writes_exactly_what_the_table_says_is_made():
     of_update, strata = full_update()
     assert strata == set(STRATA)
-    written = [*of_update, *full_step(), *full_probe(), *full_audit()]
+    written = [*of_update, *full_step(), *full_probe(), *full_audit(), *full_distillation()]
     for metric in written:
         entry = metric_named(metric.name)
         assert entry is not None and entry.name == metric.name, metric.name

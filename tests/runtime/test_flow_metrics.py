@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rollwright.record import Group, TerminalReason
+from rollwright.rollout.parking import REPLAYED_OTHERWISE
 from rollwright.runtime.episode_strata import episode_strata_metrics
 from rollwright.runtime.flow_metrics import MOST_TASKS, flow_metrics
 from tests.runtime.ledger_rows import ledger_row
@@ -136,3 +137,19 @@ def test_reward_and_completion_are_told_by_the_age_of_the_oldest_token():
 def test_a_part_in_which_all_stand_together_says_nothing_new_but_for_the_source():
     labels = {label for n in episode_strata_metrics([member(0, 1.0)], step=4, success_at=1.0) for label in n.labels}
     assert labels == {"source"}
+
+
+def test_episodes_gone_on_with_whose_world_did_not_replay_are_a_share_of_those_that_were():
+    def resumed(slot, cause=None):
+        reason = TerminalReason.MODEL_END if cause is None else TerminalReason.INFRASTRUCTURE_FAILURE
+        one = member(slot, "infrastructure_failure", reason=reason) if cause else member(slot, 1.0)
+        changes = {"lineage": "resumed_from", "parent_trajectory_id": "t000000-00-9", "failure_cause": cause}
+        failure = "infrastructure" if cause else None
+        return replace(one, trajectory=replace(one.trajectory, failure_class=failure, **changes))
+
+    went_on = grouped(resumed(0), member(1, 0.0))
+    astray = resumed(2, f"its answer to action 0 {REPLAYED_OTHERWISE} t000000-00-9, so that it cannot go on")
+    numbers = list(flow_metrics([went_on], [astray], [], success_at=1.0))
+    assert value(numbers, "env/replay_fail") == 0.5
+    assert value(numbers, "env/crash") == pytest.approx(1 / 3)
+    assert value(list(flow_metrics([grouped(member(0, 1.0))], [], [], success_at=1.0)), "env/replay_fail") is None

@@ -12,7 +12,7 @@ An answer that differs from the recorded one breaks the environment: an infrastr
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from rollwright.record import (
     EnvironmentBrokenError,
@@ -26,7 +26,10 @@ from rollwright.record import (
 from rollwright.rollout.sampling import SampledTurn
 from rollwright.rollout.spec import EpisodeSpec, Limits
 
-__all__ = ["PARKED_AT", "History", "Leg", "Parked"]
+__all__ = ["History", "Leg", "PARKED_AT", "Parked", "REPLAYED_OTHERWISE"]
+
+REPLAYED_OTHERWISE: Final = "differs from what was recorded in"
+"""In the cause of an episode that could not go on, since its world did not replay."""
 
 PARKED_AT = frozenset({TerminalReason.TOKEN_LIMIT, TerminalReason.TURN_LIMIT})
 """Limits that the recipe sets and another attempt can raise; a context and a clock have no more to give."""
@@ -215,7 +218,7 @@ class History:
     def _differs(self, what: str, due: object, found: object) -> EnvironmentBrokenError:
         assert self._past is not None, "only what was recorded can differ"
         return EnvironmentBrokenError(
-            f"{what} differs from what was recorded in {self._past.trajectory.trajectory_id}, so that the parked "
+            f"{what} {REPLAYED_OTHERWISE} {self._past.trajectory.trajectory_id}, so that the parked "
             f"episode cannot go on: recorded {_shown(due)}, now {_shown(found)}. An environment whose episodes are "
             "resumed replays exactly, or takes snapshots."
         )

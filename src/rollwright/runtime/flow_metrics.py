@@ -9,6 +9,7 @@ import numpy as np
 from rollwright.algorithms.diagnostics.updates import Diagnostic
 from rollwright.batches.buckets import LENGTH_NAMES, RATE_NAMES, length_places, rate_places
 from rollwright.record import Group, LedgerRow, ScoredTrajectory
+from rollwright.rollout.parking import REPLAYED_OTHERWISE
 from rollwright.runtime.episode_strata import group_rates, rewards_of
 
 __all__ = ["MOST_TASKS", "flow_metrics"]
@@ -43,6 +44,9 @@ def flow_metrics(
     yield from _difficulty(attempts, success_at, {"when": "before_filter"})
     yield from _difficulty(members, success_at, {"when": "trained"})
     broken = sum(m.trajectory.failure_class == "infrastructure" for m in attempts)
+    resumed = [m.trajectory for m in attempts if m.trajectory.lineage == "resumed_from"]
+    astray = sum(REPLAYED_OTHERWISE in (one.failure_cause or "") for one in resumed)
+    yield _share("env/replay_fail", astray, len(resumed), {})
     yield _share("env/crash", broken, len(attempts), {})
 
 

@@ -69,6 +69,8 @@ class ProbeReport:
     """Largest difference of a logit, each taken over its position's best; infinite where a number was not finite."""
     max_logprob_gap: float
     """Largest difference of a log-probability, of given and of most probable tokens; infinite likewise."""
+    mean_logit_gap: float = float("nan")
+    """Mean of the same over all positions and tokens that are compared."""
     faults: tuple[str, ...]
     """What passed its bound, each in a few words; empty where nothing did."""
 
@@ -192,6 +194,7 @@ class EngineProbe:
             topk_identity=float(np.concatenate([c.is_topk for c in compared]).mean()),
             max_logit_gap=logit_gap,
             max_logprob_gap=logprob_gap,
+            mean_logit_gap=float(np.concatenate([c.logit_gap for c in compared]).mean()),
             faults=tuple(faults),
         )
 
@@ -239,6 +242,7 @@ def probe_metrics(report: ProbeReport, *, step: int, now: datetime) -> tuple[Met
         ("mismatch/greedy_match", report.greedy_match, "fraction"),
         ("mismatch/topk_identity", report.topk_identity, "fraction"),
         ("mismatch/probe_logit_abs", report.max_logit_gap, "1"),
+        ("mismatch/probe_logit_mean", report.mean_logit_gap, "1"),
         ("mismatch/probe_logp_abs", report.max_logprob_gap, "nat"),
     )
     return tuple(

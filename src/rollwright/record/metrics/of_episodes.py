@@ -132,6 +132,15 @@ OF_EPISODES: Final[tuple[MetricEntry, ...]] = (
         direction="lower",
     ),
     MetricEntry(
+        "env/replay_fail",
+        "share of parked episodes gone on with whose world did not replay as it was recorded",
+        "fraction",
+        _FLOW,
+        direction="lower",
+        alarm="above 0",
+        note="a run that is followed by `rollwright replay` ends at the first that comes out otherwise",
+    ),
+    MetricEntry(
         "env/cost_per_success",
         "cost of tools and graders of every attempt over the right episodes of the batch",
         "currency",

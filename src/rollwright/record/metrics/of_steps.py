@@ -108,6 +108,15 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
         note="null: not finite",
     ),
     MetricEntry(
+        "mismatch/probe_logit_mean",
+        "mean over positions of the largest |Δ logit| of the tokens that both name",
+        "1",
+        _PROBES,
+        direction="lower",
+        alarm="gate",
+        note="null: not finite",
+    ),
+    MetricEntry(
         "mismatch/probe_logp_abs",
         "largest |Δ log p| of engine and learner on fixed contexts, of given and best tokens",
         "nat",

@@ -12,6 +12,7 @@ from rollwright.record.metrics.entry import STRATA, MetricEntry
 __all__ = ["OF_UPDATES"]
 
 _UPDATE: Final = "rollwright.batches.metrics:update_metrics"
+_DISTILLATION: Final = "rollwright.algorithms.diagnostics.distillation:distillation_diagnostics"
 _TOKENS: Final = "rollwright.algorithms.diagnostics.token_metrics:token_diagnostics"
 
 OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
@@ -119,6 +120,22 @@ OF_UPDATES: Final[tuple[MetricEntry, ...]] = (
         note="the axis over which reward and held-out success are drawn",
     ),
     MetricEntry("distill/teacher_gap", "mean(q − c)", "nat/token", _TOKENS, direction="lower"),
+    MetricEntry(
+        "distill/forward_kl",
+        "mean KL(q ‖ π) over the vocabulary, or over the teacher's k tokens and the rest",
+        "nat",
+        _DISTILLATION,
+        direction="lower",
+        note="by a caller that holds a teacher's distributions; a run has its scores of sampled tokens alone",
+    ),
+    MetricEntry(
+        "distill/reverse_kl",
+        "mean KL(π ‖ q), likewise",
+        "nat",
+        _DISTILLATION,
+        direction="lower",
+        note="of a run, minus distill/teacher_gap estimates it where π sampled the tokens",
+    ),
     MetricEntry(
         "mismatch/logp_abs",
         "mean and maximum of |o − b| over tokens of the standing version",
