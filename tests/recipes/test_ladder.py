@@ -123,8 +123,8 @@ def test_the_runs_of_the_factorial_differ_in_their_choices(of_two: tuple[LadderR
     assert len({tuple(map(str, run.resolved.values().items())) for run in runs}) == 16
 
 
-def test_methods_without_a_room_are_missing_and_not_run():
-    planned = runs_of(load_plan(4), order())
+def test_methods_without_a_room_are_missing_and_not_run(tmp_path: Path):
+    planned = runs_of(load_plan(4), order(tmp_path))
     assert [run.name for run in planned.runs] == ["warm", "terminal broadcast", "repeated states"]
     assert [sentence.partition(":")[0] for sentence in planned.missing] == ["critic", "implicit process reward"]
 
@@ -158,12 +158,18 @@ def test_the_seed_is_the_ladder_s_to_choose():
         runs_of(load_plan(1), order(settings=("run.seed=4",)))
 
 
-def test_a_recipe_of_one_s_own_is_run_as_far_as_it_can_be_and_the_rest_is_told():
-    planned = runs_of(load_plan(3), order(recipe="arithmetic-tool"))
+def test_a_recipe_of_one_s_own_is_run_as_far_as_it_can_be_and_the_rest_is_told(tmp_path: Path):
+    planned = runs_of(load_plan(3), order(tmp_path, recipe="arithmetic-tool"))
     assert [run.name for run in planned.runs] == ["sft", "outcome only"]
     assert planned.missing == (
         "tool cost: it sets environment.arguments.call_cost, verifier.success_threshold, of the level's own world",
     )
+
+
+def test_a_recipe_s_own_gates_and_alarms_are_left_out(tmp_path: Path):
+    (run,) = [one for one in runs_of(load_plan(3), order(tmp_path, recipe="arithmetic-tool")).runs if one.name == "sft"]
+    assert (run.resolved.recipe.gates, run.resolved.recipe.alarms) == ((), ())
+    assert run.recipe == str(tmp_path / "arithmetic-tool-without-gates.toml")
 
 
 def test_a_recipe_without_demonstrations_has_no_supervised_level(tmp_path: Path):
@@ -171,7 +177,7 @@ def test_a_recipe_without_demonstrations_has_no_supervised_level(tmp_path: Path)
     head, _, tail = text.partition('[[stages]]\nkind = "supervised"')
     mine = tmp_path / "mine.toml"
     mine.write_text(head + tail.partition("\n\n")[2], encoding="utf-8")
-    planned = runs_of(load_plan(1), order(recipe=str(mine)))
+    planned = runs_of(load_plan(1), order(tmp_path, recipe=str(mine)))
     assert planned.runs == ()
     assert "sft: the recipe has no stage of kind 'supervised'" in planned.missing
 

@@ -9,6 +9,7 @@ from rollwright.recipes.ladder.intervals import difference, share
 from rollwright.recipes.ladder.plan import Plan
 from rollwright.recipes.ladder.view import Attempt, RunView
 from rollwright.record.gates import Measured
+from rollwright.tasks.contamination import find_overlap
 
 __all__ = ["MEASURES", "Subject", "measure_named", "net_of"]
 
@@ -98,6 +99,19 @@ def _leaked(subject: Subject) -> Measured:
     return Measured(
         value=float(view.leaked), num_items=num_tasks, source="held-out tasks whose cluster is trained on, by id"
     )
+
+
+def _contamination(subject: Subject) -> Measured:
+    asked = subject.view.asked
+    held_out = asked.get("held_out", ())
+    if not held_out or not asked.get("train"):
+        return Measured(
+            value=None, num_items=len(held_out), source="the run trained on no task of a split, or held none out"
+        )
+    found = find_overlap(asked["train"], held_out)
+    listed = ", ".join(f"{one.kind} {one.num} of {one.num_comparable}" for one in found.counts)
+    source = f"share of held-out questions that stand in what was trained on, as equal words or a run of 13: {listed}"
+    return Measured(value=found.rate, num_items=len(held_out), source=source)
 
 
 def _net_gain(subject: Subject) -> Measured:
@@ -208,6 +222,7 @@ MEASURES: Mapping[str, MeasureFn] = MappingProxyType(
         "observations": _observations,
         "audit": _audit,
         "leaked_clusters": _leaked,
+        "contamination": _contamination,
         "net_gain": _net_gain,
         "recovery": _recovery,
         "entropy_low": _extreme("entropy/sampled", min, "smallest value"),

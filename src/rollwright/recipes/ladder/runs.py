@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+import tomlkit
+
 from rollwright.evidence import RunFolder
 from rollwright.recipes.config.learning import SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
@@ -19,10 +21,12 @@ from rollwright.recipes.flat import Plain
 from rollwright.recipes.ladder.commands import Commands
 from rollwright.recipes.ladder.errors import LadderError
 from rollwright.recipes.ladder.plan import Plan, RunSpec, own_recipe
-from rollwright.recipes.resolve import Resolved, resolve, resolve_text
+from rollwright.recipes.resolve import Resolved, preset_names, preset_text, resolve, resolve_text
 
 __all__ = ["LadderOrder", "LadderRun", "bring_to_end", "last_step", "refuse_another", "run_of", "start_step"]
 
+_OWN_GATES = ("gates", "alarms")
+"""Sections that a run of the ladder goes without: the level has its own, and what it breaks must come to its end."""
 _SHOWN = 3
 """Differences of two recipes that a sentence names."""
 
@@ -88,7 +92,7 @@ def run_of(plan: Plan, order: LadderOrder, spec: RunSpec, seed: int, start: Ladd
     """
     if any(_key(setting) == "run.seed" for setting in order.settings):
         raise RecipeError("run.seed is the ladder's to choose; give --seed.")
-    recipe = order.recipe or own_recipe(plan.recipe)
+    recipe = _without_gates(order.recipe or own_recipe(plan.recipe), order.folder)
     asked = resolve(recipe, order.settings).recipe
     settings = [f"stages={_stages(asked, spec)}"]
     replaced = ["stages"]
@@ -167,6 +171,25 @@ def refuse_another(path: Path, resolved: Resolved) -> None:
     listed = "; ".join(f"{key} is {found.get(key)!r} there and {due.get(key)!r} here" for key in keys[:_SHOWN])
     more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
     raise RecipeError(f"{path} holds a run of another recipe ({listed}{more}); give another --runs, or remove it.")
+
+
+def _without_gates(recipe: str, folder: Path) -> str:
+    """The recipe, or the path of a copy of it without gates and alarms, in the folder of the ladder."""
+    if recipe in preset_names():
+        text = preset_text(recipe)
+    elif recipe.endswith(".toml") and Path(recipe).is_file():
+        text = Path(recipe).read_text(encoding="utf-8")
+    else:
+        return recipe
+    document = tomlkit.parse(text)
+    if not any(section in document for section in _OWN_GATES):
+        return recipe
+    for section in _OWN_GATES:
+        document.pop(section, None)  # pyright: ignore[reportUnknownMemberType] - tomlkit does not type it
+    path = folder / f"{Path(recipe).stem}-without-gates.toml"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(tomlkit.dumps(document), encoding="utf-8")  # pyright: ignore[reportUnknownMemberType]
+    return str(path)
 
 
 def _key(setting: str) -> str:

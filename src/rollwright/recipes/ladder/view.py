@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, cast
 from rollwright.evidence import GROUPS_PER_COMMIT, RunFolder, check, connect
 from rollwright.recipes.ladder.errors import LadderError
 from rollwright.recipes.ladder.runs import LadderRun, last_step, start_step
+from rollwright.record import Task
+from rollwright.tasks import TaskError, payload_of
+from rollwright.tasks.contamination import AskedText
 
 if TYPE_CHECKING:
     import duckdb
@@ -49,6 +52,7 @@ _GROUPS = """SELECT least(3, (step - $before - 1) * 4 // greatest($steps, 1)) AS
 _LEAKED = """SELECT count(*) FROM tasks WHERE split = 'held_out'
   AND json_extract_string(payload, '$.info.cluster') IN (
     SELECT json_extract_string(payload, '$.info.cluster') FROM tasks WHERE split = 'train')"""
+_ASKED = """SELECT task_id, split, payload FROM tasks WHERE split IN ('train', 'held_out') ORDER BY task_id"""
 _APART = """SELECT count(*), count(*) FILTER ((terminal_reason = 'environment_success') <> (reward >= $threshold)),
   count(*) FILTER (terminal_reason IN ('environment_success', 'environment_failure'))
   FROM trajectories WHERE purpose = 'train' AND reward IS NOT NULL"""
@@ -112,6 +116,8 @@ class RunView:
     """(quarter of the updates, successes of a group) to the number of groups."""
     leaked: int
     """Held-out tasks whose cluster is trained on."""
+    asked: Mapping[str, tuple[AskedText, ...]]
+    """Split to the questions of its tasks, as far as the run asked them."""
     apart: tuple[int, int, int]
     """Trained episodes; those on which verifier and environment differ; those whose end the environment said."""
     sources: Sources
@@ -160,6 +166,7 @@ def view_of(run: LadderRun) -> RunView:
             seconds=float(cast("tuple[float]", connection.execute(_SECONDS).fetchone())[0] or 0.0),
             outcomes=_outcomes(connection, first, recipe.run.steps, threshold),
             leaked=_number(connection, _LEAKED),
+            asked=_asked(connection),
             apart=cast(
                 "tuple[int, int, int]", tuple(connection.execute(_APART, {"threshold": threshold}).fetchall()[0])
             ),
@@ -212,6 +219,22 @@ def _sources(connection: "duckdb.DuckDBPyConnection", folder: RunFolder) -> Sour
         frozen=folder.manifest.evaluation.protocol_sha256,
         commit=folder.manifest.run.code_commit,
     )
+
+
+def _asked(connection: "duckdb.DuckDBPyConnection") -> dict[str, tuple[AskedText, ...]]:
+    found: dict[str, list[AskedText]] = {}
+    for task_id, split, payload in connection.execute(_ASKED).fetchall():
+        found.setdefault(split, []).append(AskedText(id=task_id, text=_question(split, task_id, payload)))
+    return {split: tuple(texts) for split, texts in found.items()}
+
+
+def _question(split: str, task_id: str, payload: str) -> str:
+    """What is asked; all of the payload where it is another world's own."""
+    try:
+        asked = payload_of(Task(task_id=task_id, source="", revision="", split=split, payload=payload))
+    except TaskError:
+        return payload
+    return "\n".join(message.text for message in asked.messages)
 
 
 def _number(connection: "duckdb.DuckDBPyConnection", sql: str) -> int:
