@@ -10,14 +10,16 @@ import pytest
 from rollwright.cli.failures import FAILED
 from rollwright.cli.main import run_command
 from rollwright.evaluation.gates_of_runs import judge_run
-from rollwright.evidence import RunFolder, content_hash
+from rollwright.evidence import RunFolder, content_hash, stored_evaluations
 from rollwright.evidence.gates import GateRecord, read_gates
 from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.promoted_folder import PromotedCheckpoint, write_promoted
 from rollwright.recipes.promotion import PROMOTED, REFUSED, PromotionOrder, promote
 from rollwright.recipes.runs import resume_run
 from rollwright.runtime.alarms import ACKNOWLEDGED, RAISED
 from tests.end_to_end.gated import STEPS, began, gated, values, went_on
 from tests.end_to_end.small import Listener
+from tests.evidence.runs import START
 
 PAUSED_AT = 3
 SHORT = '{kind="length", rule="threshold", limit=1.0, in_a_row=%d, source="by hand", action="%s"}'
@@ -184,6 +186,39 @@ def test_a_destination_that_is_taken_is_left_alone(never_paused: Path, tmp_path:
     with pytest.raises(RecipeError, match="is taken"):
         promote(PromotionOrder(run=never_paused, step=None, destination=tmp_path / "out"), Listener())
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+class KilledError(Exception):
+    """Stands for whatever ends a promotion before the folder has its name."""
+
+
+def test_a_promotion_that_fails_leaves_no_half_folder_and_one_that_was_killed_is_written_over(
+    never_paused: Path, tmp_path: Path
+):
+    with RunFolder.open(never_paused) as folder:
+        checkpoint = folder.newest_checkpoint().chosen
+        assert checkpoint is not None
+        promoted = PromotedCheckpoint(
+            folder=folder,
+            checkpoint=checkpoint,
+            evaluated=stored_evaluations(folder)[-1],
+            judged=judge_run(never_paused),
+            promoted_at=START,
+        )
+        out = tmp_path / "models" / "out"
+
+        def fails() -> None:
+            assert not out.exists()
+            raise KilledError
+
+        with pytest.raises(KilledError):
+            write_promoted(promoted, out, before_naming=fails)
+        assert list((tmp_path / "models").iterdir()) == []
+        (tmp_path / "models" / ".out.partial").mkdir()
+        (tmp_path / "models" / ".out.partial" / "half.safetensors").write_bytes(b"half")
+        write_promoted(promoted, out, before_naming=lambda: None)
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["out"]
+    assert not (out / "half.safetensors").exists()
 
 
 def test_promotion_takes_no_other_protocol(never_paused: Path, tmp_path: Path, capsys: pytest.CaptureFixture):

@@ -1,11 +1,14 @@
 """Gates and alarms as a person writes them: what is refused, with what sentence, and what ships."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from rollwright.evaluation.gates_declared import EvaluationSubject, gates_of, rl_steps_of
 from rollwright.recipes.build.alarms import build_alarms
 from rollwright.recipes.errors import RecipeError
-from rollwright.recipes.resolve import Resolved, preset_names, recipe_toml, resolve, resolve_text
+from rollwright.recipes.resolve import Resolved, preset_names, preset_text, recipe_toml, resolve, resolve_text
 from rollwright.record.metrics import metric_named
 from tests.evaluation.gated_runs import gated_manifest
 
@@ -96,3 +99,12 @@ def test_the_manifest_gives_back_the_gates_that_were_written():
     )
     assert (gate.bound.side, gate.bound.limit, gate.source) == ("at_least", 0.5, "by hand")
     assert (rl_steps_of(made).first, rl_steps_of(made).last) == (341, 380)
+
+
+def test_what_the_page_on_gates_shows_is_a_recipe():
+    page = (Path(__file__).parents[2] / "docs/how-to/gate-a-run.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    bare = preset_text("arithmetic-tool").partition("[[gates]]")[0]
+    resolved = resolve_text(bare + "\n".join(shown), origin="file gate-a-run.md")
+    assert [gate.kind for gate in resolved.recipe.gates] == ["evaluation", "paired", "metric", "audit"]
+    assert [alarm.kind for alarm in resolved.recipe.alarms] == ["entropy_collapse", "hacking_gap"]
