@@ -70,6 +70,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(place)
+            listening.listen()  # before the address is told: who opens it at once waits, and is not refused
         except OSError:
             listening.close()
             raise
