@@ -32,7 +32,7 @@ def held_out_table(numbers: RunNumbers) -> Table:
         columns=("protocol", "step", "metric", "of", "value", "low", "high", "unit", "interval", "tasks", "unscored"),
         rows=tuple(_result(row) for row in rows),
         provenance=evaluation_provenance(numbers, "success"),
-        note="a metric with the interval `none` has no interval and is read with that in mind",
+        note="a metric whose interval is `none` has none, and is read with that in mind" if rows else "",
         absent="" if rows else "this run was not evaluated",
     )
 
@@ -96,7 +96,7 @@ def excluded_table(numbers: RunNumbers) -> Table:
             "count(*) FROM trajectories WHERE failure_class IS NOT NULL OR unscored_reason IS NOT NULL OR "
             "lineage = 'retry_of' GROUP BY ALL",
         ),
-        note="an error is not a reward: none of these became a reward of 0",
+        note="an error is not a reward: none of these became a reward of 0" if rows else "",
         absent="" if rows else "no attempt failed, went unscored or was tried again",
     )
 

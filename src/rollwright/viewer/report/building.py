@@ -65,7 +65,7 @@ def sections_of_run(numbers: RunNumbers) -> tuple[Section, ...]:
 
 def overview(numbers: RunNumbers) -> tuple[Block, ...]:
     """What the report is of, in sentences."""
-    spent = numbers.cost_at(numbers.last_step)
+    spent = numbers.costs[-1] if numbers.costs else numbers.cost_at(0)
     stages = ", ".join(
         f"{stage} (steps {min(steps)} to {max(steps)})" for stage, steps in _steps_of_stages(numbers).items()
     )

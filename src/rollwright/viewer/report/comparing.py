@@ -161,8 +161,13 @@ def pairs_table(runs: Sequence[MeasuredRun]) -> Table:
     )
 
 
-def arm_curve(arm: Arm) -> Figure:
-    """Mean of the seeds at each evaluated step that all have, with an interval over seeds and tasks."""
+def arm_curve(arm: Arm, place: int) -> Figure:
+    """Mean of the seeds at each evaluated step that all have, with an interval over seeds and tasks.
+
+    Args:
+        arm: two runs or more.
+        place: of the arm in its report, from 1; names the figure.
+    """
     points = [_arm_point(arm, step) for step in _shared_steps(arm)]
     methods = {method for _, method in points}
     series = Series(
@@ -171,7 +176,7 @@ def arm_curve(arm: Arm) -> Figure:
     )  # fmt: skip
     provenance = merged_provenance([evaluation_provenance(run.numbers, "success") for run in arm.runs])
     return Figure(
-        slug=f"arm-{'-'.join(str(seed) for seed in arm.seeds)}-{arm.runs[0].numbers.manifest.run.config_sha256[:8]}",
+        slug=f"arm-{place}",
         title=f"Held-out success of {arm.name}",
         x=Axis(name="step", unit=""),
         y=Axis(name="held-out success", unit="fraction"),

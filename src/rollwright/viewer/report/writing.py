@@ -108,7 +108,7 @@ def build_document(runs: Sequence[MeasuredRun]) -> tuple[Document, int, int]:
 
 def _of_several(runs: Sequence[MeasuredRun]) -> tuple[Section, ...]:
     arms = [arm for arm in arms_of(runs) if len(arm.runs) > 1]
-    seeds: tuple[Block, ...] = tuple(arm_curve(arm) for arm in arms)
+    seeds: tuple[Block, ...] = tuple(arm_curve(arm, place) for place, arm in enumerate(arms, start=1))
     return (
         Section(slug="differences", title="How the runs differ", blocks=(differences_table(runs),)),
         Section(slug="over-each-other", title="Curves over each other", blocks=overlays(runs)),
