@@ -23,6 +23,8 @@ def check_calls(run: LoadedRun) -> Iterator[Finding]:
         "SELECT call_id, result, result_sha256, result_bytes FROM tool_calls WHERE retention = 'inline'"
     ):
         yield from _stored(str(call_id), result, sha256, size)
+    if len(run.manifests) == 1:
+        yield from run.found("calls", _TOOL_REVISIONS)
     tokens = run.tokens
     if tokens is not None:
         yield from _answers(run, tokens)
@@ -88,6 +90,10 @@ def _short(text: str) -> str:
     return json.dumps(text if len(text) <= 80 else f"{text[:79]}…", ensure_ascii=False)
 
 
+_TOOL_REVISIONS = """SELECT concat('tool_calls ', call_id), concat('tool_revision is ', tool_revision),
+    concat(usual, ', as in the other calls of ', tool)
+  FROM (SELECT call_id, tool, tool_revision, mode(tool_revision) OVER (PARTITION BY tool) AS usual FROM tool_calls
+    WHERE tool_revision <> '') WHERE tool_revision <> usual"""
 _ANSWERED = """SELECT c.call_id, c.trajectory_id, s.segment, c.result, s.token_ids FROM tool_calls c
   JOIN segments s ON s.trajectory_id = c.trajectory_id AND s.segment = c.answered_in
   WHERE c.retention = 'inline' AND c.result IS NOT NULL AND s.origin = 'tool' AND s.call_id = c.call_id"""

@@ -22,6 +22,7 @@ def check_episodes(run: LoadedRun) -> Iterator[Finding]:
     yield from _tokens(run)
     yield from _lag(run)
     yield from _sampling(run)
+    yield from _revisions(run)
     yield from _seeds(run)
 
 
@@ -78,6 +79,27 @@ def _sampling(run: LoadedRun) -> Iterator[Finding]:
             FROM segments s JOIN trajectories t USING (trajectory_id) WHERE t.purpose = 'train' AND s.origin = 'policy'
             AND s.sampling.{column} NOT IN ({listed})""",
         )
+
+
+def _revisions(run: LoadedRun) -> Iterator[Finding]:
+    """Environment and rendering are those that the manifests name."""
+    if run.folder.manifest.run.source_run_id is not None:
+        return
+    known = {
+        "environment_revision": {m.environment.revision for m in run.manifests},
+        "rendering_revision": {m.environment.tool_schema_revision for m in run.manifests},
+    }
+    for column, allowed in known.items():
+        rows = run.rows(f"SELECT trajectory_id, {column} FROM trajectories WHERE environment <> 'none'")
+        others = [(name, value) for name, value in rows if value not in allowed]
+        # A manifest that names the revision otherwise for all episodes speaks of something else.
+        for name, value in others if len(others) < len(rows) else ():
+            yield Finding(
+                place=f"trajectories {name}",
+                text=f"{column} is {str(value)[:16]}",
+                expected=f"{', '.join(str(one)[:16] for one in sorted(allowed))}, as the manifest says",
+                concern="episodes",
+            )
 
 
 def _seeds(run: LoadedRun) -> Iterator[Finding]:

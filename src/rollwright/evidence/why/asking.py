@@ -55,6 +55,8 @@ class Asked:
         """Open its views; sizes of files are compared, not their contents, which `check` does."""
         self.folder = RunFolder.open(path)
         self._connection: duckdb.DuckDBPyConnection = connect(path, verification="sizes")
+        self._answers: dict[str, list[Row]] = {}
+        """What was asked before: many tokens share a segment, an episode and a group."""
 
     def __enter__(self) -> Self:
         return self
@@ -86,9 +88,11 @@ class Asked:
 
     def rows(self, sql: str) -> list[Row]:
         """The answer, a map a row."""
-        answer = self._connection.execute(sql)
-        names = [str(column[0]) for column in answer.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+        if sql not in self._answers:
+            answer = self._connection.execute(sql)
+            names = [str(column[0]) for column in answer.description or ()]
+            self._answers[sql] = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+        return self._answers[sql]
 
     def one(self, sql: str) -> Row | None:
         """The first row, or none."""

@@ -52,7 +52,7 @@ def credit_answer(asked: Asked, trajectory: Mapping[str, object], step: int, sto
             name="group_rewards",
             value=", ".join(_shown(m.counted) for m in members),
             text="rewards of its group, by slot: " + ", ".join(_of_member(m) for m in members),
-            source=f"SELECT string_agg(coalesce(reward::TEXT, unscored_reason), ', ' ORDER BY slot) FROM slots "
+            source=f"SELECT string_agg(coalesce(reward::TEXT, unscored_reason), ', ' ORDER BY slots.slot) FROM slots "
             f"JOIN trajectories USING (trajectory_id) WHERE slots.group_id = {trajectory['group_id']} "
             f"AND state = 'trained' AND step = {step}",
         ),

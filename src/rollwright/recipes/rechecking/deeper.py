@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from rollwright.evidence import CheckReport, Finding, LoadedRun
 from rollwright.recipes.build.world import BuiltWorld, build_world
 from rollwright.recipes.config.recipe import RecipeConfig
+from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.rechecking.gradients import rebuild, receipt_findings
 from rollwright.recipes.rechecking.numbers import metric_findings
 from rollwright.recipes.rechecking.steps import StageTerms, StoredStep, StoredSteps, stage_terms
+from rollwright.recipes.rechecking.turns import turn_findings
 from rollwright.recipes.rechecking.verdicts import asks_a_model, verdict_findings
 from rollwright.recipes.rechecking.weights import StandingScores
 from rollwright.recipes.resolve import resolve_text
@@ -54,12 +56,18 @@ def check_deeply(run: LoadedRun, report: CheckReport) -> CheckReport:
         The report with what was found besides, and what could not be made again.
     """
     deeper = _Deeper(run)
-    recipe = resolve_text(run.folder.recipe_toml, origin=f"run {run.folder.path.name}").recipe
+    try:
+        recipe = resolve_text(run.folder.recipe_toml, origin=f"run {run.folder.path.name}").recipe
+    except (RecipeError, OSError) as error:
+        said = f"credit, weights, losses, metrics and verdicts: its recipe cannot be read here: {error}"
+        return replace(report, not_checked=(*report.not_checked, said))
     steps = StoredSteps(run)
     if len(run.manifests) > 1:
         deeper.unchecked.append("steps of earlier segments: their recipe is not the one that the folder keeps.")
-    scored = _steps(deeper, steps, recipe)
-    _verdicts(deeper, recipe, scored, steps)
+    members = _steps(deeper, steps, recipe)
+    held_out = [member for _, of_commit in steps.evaluations() for member in of_commit]
+    deeper.add(turn_findings([*members, *held_out], load_renderer(run.folder.tokenizer)))
+    _verdicts(deeper, recipe, [m for m in (*members, *held_out) if m.verdicts])
     scores = StandingScores(run)
     deeper.add(scores.findings())
     deeper.unchecked += scores.unchecked
@@ -72,17 +80,17 @@ def check_deeply(run: LoadedRun, report: CheckReport) -> CheckReport:
 
 
 def _steps(deeper: _Deeper, steps: StoredSteps, recipe: RecipeConfig) -> list[ScoredTrajectory]:
-    """Every step, made again; returns the members that were scored."""
+    """Every step, made again; returns its members."""
     terms = stage_terms(recipe)
-    scored: list[ScoredTrajectory] = []
+    members: list[ScoredTrajectory] = []
     for step in steps.steps():
-        scored += [m for g in step.groups for m in g.members if m.verdicts]
+        members += [m for g in step.groups for m in g.members]
         stage = terms.get(step.stage)
         if stage is None:
             deeper.unchecked.append(f"step {step.step}: the recipe has no stage {step.stage}.")
             continue
         _step(deeper, step, stage, recipe)
-    return scored
+    return members
 
 
 def _step(deeper: _Deeper, step: StoredStep, stage: StageTerms, recipe: RecipeConfig) -> None:
@@ -96,10 +104,9 @@ def _step(deeper: _Deeper, step: StoredStep, stage: StageTerms, recipe: RecipeCo
     deeper.add(metric_findings(deeper.run, step, updates, stage, recipe))
 
 
-def _verdicts(deeper: _Deeper, recipe: RecipeConfig, trained: Sequence[ScoredTrajectory], steps: StoredSteps) -> None:
+def _verdicts(deeper: _Deeper, recipe: RecipeConfig, members: Sequence[ScoredTrajectory]) -> None:
     """Verifiers are asked again, unless they are models."""
-    held_out = [member for _, members in steps.evaluations() for member in members if member.verdicts]
-    if not trained and not held_out:
+    if not members:
         return
     if asks_a_model(recipe):
         deeper.unchecked.append("verdicts: a model gave some of them, and is not asked again; `rollwright score` does.")
@@ -111,9 +118,9 @@ def _verdicts(deeper: _Deeper, recipe: RecipeConfig, trained: Sequence[ScoredTra
         return
     try:
         renderer = load_renderer(deeper.run.folder.tokenizer)
-        found = verdict_findings([*trained, *held_out], world.verifiers.composition, renderer)
+        found = verdict_findings(members, world.verifiers.composition, renderer)
         deeper.add(found)
-        others = {m.reward_rule for m in (*trained, *held_out)} - {world.verifiers.composition.revision, "none"}
+        others = {m.reward_rule for m in members} - {world.verifiers.composition.revision, "none"}
         if others:
             rules = ", ".join(sorted(others))
             deeper.unchecked.append(f"verdicts of the reward rule {rules}: the verifiers here are of another revision.")

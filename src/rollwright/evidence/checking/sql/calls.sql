@@ -48,3 +48,9 @@ SELECT concat('segments ', trajectory_id, ' ', segment), concat('it ends in fini
 
 ------
 SELECT concat('tool_calls ', c.call_id), concat('latency_s is ', latency_s), 'at least 0' FROM tool_calls c WHERE latency_s < 0
+
+------
+SELECT concat('segments ', c.trajectory_id, ' ', s.segment), concat('it answers ', c.call_id, ' and is of origin ', s.origin,
+    CASE WHEN s.call_id IS NULL THEN ' without the call''s id' ELSE '' END), 'origin tool with the id of the call'
+FROM tool_calls c JOIN segments s ON s.trajectory_id = c.trajectory_id AND s.segment = c.answered_in
+WHERE c.tool <> '' AND c.status <> 'invalid_call' AND (s.origin <> 'tool' OR s.call_id IS NULL)

@@ -151,3 +151,20 @@ FROM segments s, (SELECT mode(token_ids[-1]) AS usual, count(*) AS turns,
     count(DISTINCT token_ids[-1]) AS kinds FROM segments WHERE finish = 'stop_token' AND len(token_ids) > 0) u
 WHERE s.finish = 'stop_token' AND len(s.token_ids) > 0 AND u.turns > 20 AND s.token_ids[-1] <> u.usual
     AND (SELECT count(*) FROM segments x WHERE x.finish = 'stop_token' AND x.token_ids[-1] = s.token_ids[-1]) = 1
+
+------
+SELECT concat('segments ', trajectory_id, ' ', segment), concat('it was sampled with ', sampling::TEXT),
+    concat(usual::TEXT, ', as the other episodes of ', purpose, ' of its commit')
+FROM (SELECT s.trajectory_id, s.segment, s.sampling, t.purpose,
+    mode(s.sampling) OVER (PARTITION BY t.purpose, s.policy, c.commit) AS usual
+  FROM segments s JOIN trajectories t USING (trajectory_id)
+  JOIN shard_rows c ON c.table_name = 'trajectories' AND t.place BETWEEN c.first_row AND c.first_row + c.num_rows - 1
+  WHERE s.origin = 'policy' AND t.purpose = 'evaluation')
+WHERE sampling IS DISTINCT FROM usual
+
+------
+SELECT concat('trajectories ', trajectory_id), concat('initial_state_hash is ', initial_state_hash),
+    concat(usual, ', as in the rest of its group, which began from one task and one seed')
+FROM (SELECT trajectory_id, initial_state_hash, mode(initial_state_hash) OVER (PARTITION BY purpose, group_id) AS usual
+  FROM trajectories WHERE purpose IN ('train', 'evaluation') AND lineage IS NULL)
+WHERE initial_state_hash IS DISTINCT FROM usual AND usual IS NOT NULL
