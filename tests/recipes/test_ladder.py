@@ -140,7 +140,7 @@ def test_a_fault_strikes_the_main_run_alone_in_a_folder_of_its_own():
     warm, main = runs_of(load_plan(2), order(Path("here"), fault="entropy_collapse")).runs
     assert warm.path == Path("here/letters-tiny-warm-seed0")
     assert main.path == Path("here/fault-entropy_collapse/letters-tiny-main-seed0")
-    assert (warm.resolved.recipe.learner.num_epochs, main.resolved.recipe.learner.num_epochs) == (1, 8)
+    assert (warm.resolved.recipe.learner.learning_rate, main.resolved.recipe.learner.learning_rate) == (1e-3, 4e-3)
 
 
 def test_what_a_person_sets_reaches_every_run_that_can_take_it():

@@ -56,10 +56,13 @@ FAULTS: tuple[LadderFault, ...] = (
     ),
     LadderFault(
         name="entropy_collapse",
-        does="makes eight passes over each batch at eight times the learning rate",
+        does="pays one and the same answer whatever was asked, at four times the learning rate",
         level=2,
         gate="entropy_low",
-        settings=("learner.num_epochs=8", "learner.learning_rate=8e-3"),
+        settings=(
+            f'verifier.parts=[{{kind="custom", path="{_FAULTY}:pays_one_answer"}}]',
+            "learner.learning_rate=4e-3",
+        ),
     ),
 )
 

@@ -1,8 +1,8 @@
 """Letters to put in order: one turn, one right answer, and a checker that never sees the gold.
 
 A task names a job and five letters. Its cluster is the set of letters, so that no set of a held-out task is trained on.
-Demonstrations show the grammar of an answer, the right order in a share of the cases, and in some a turn that rambles
-before it answers: what is worth it is left to the reward.
+Demonstrations show the grammar of an answer, the right order in a share of the cases, and in some a turn that rambles,
+whose answer begins no line and is none: what is worth it is left to the reward.
 """
 
 import re
@@ -97,7 +97,7 @@ def show_letters(task: Task, seed: int, *, right_share: float, ramble_share: flo
 
 
 def second_verifier() -> FunctionVerifier:
-    """Whether the last turn ends in the letters of the question, put in order; reads no gold answer."""
+    """Whether the last turn ends in a line with the letters of the question, put in order; reads no gold answer."""
     return FunctionVerifier(name="letters_in_order", revision=digest([_REVISION])[:16], grade=_checked)
 
 
@@ -105,7 +105,7 @@ def _checked(submission: Submission) -> Grade:
     asked = payload_of(submission.task).messages[-1].text
     job, _, rest = asked.partition(":")
     spoken = [passage.text for passage in submission.passages if passage.kind == "policy"]
-    found = re.search(r"answer:((?: [a-z])+)\s*$", spoken[-1]) if spoken else None
+    found = re.search(r"(?:^|\n)answer:((?: [a-z])+)\s*$", spoken[-1]) if spoken else None
     if found is None:
         return Grade(value=0.0, finding="no_answer")
     given, letters = found.group(1).split(), rest.split()
