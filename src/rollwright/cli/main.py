@@ -11,6 +11,7 @@ import typer
 from rollwright.cli.auditing import audit
 from rollwright.cli.checking import check
 from rollwright.cli.comparing import compare
+from rollwright.cli.data import data_overlap
 from rollwright.cli.drilling import drill
 from rollwright.cli.environments import env_check, env_list, env_new
 from rollwright.cli.explaining import recipe_explain
@@ -92,6 +93,10 @@ def make_app() -> typer.Typer:
     recipe.command(name="show")(recipe_show)
     recipe.command(name="explain")(recipe_explain)
     app.add_typer(recipe, name="recipe")
+    data = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look at tasks: what of them leaked.")
+    data.callback()(_data)
+    data.command(name="overlap")(data_overlap)
+    app.add_typer(data, name="data")
     env = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Environments: list, check, begin one.")
     env.command(name="list")(env_list)
     env.command(name="check")(env_check)
@@ -104,6 +109,10 @@ def _version(is_asked: bool) -> None:  # noqa: FBT001 - typer hands over the fla
     if is_asked:
         sys.stdout.write(f"rollwright {version('rollwright')}\n")
         raise typer.Exit
+
+
+def _data() -> None:
+    """Look at tasks: what of them leaked."""
 
 
 def _rollwright(

@@ -51,6 +51,7 @@ from rollwright.recipes.build.world import build_world, refuse_undemonstrated
 from rollwright.recipes.config.learning import SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.overlaps import audit_tasks
 from rollwright.recipes.protocols import read_protocol
 from rollwright.recipes.resolve import Resolved, recipe_from_tree, recipe_toml, resolve_text
 from rollwright.recipes.segments import choose_segment, enter_segment
@@ -156,6 +157,8 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
         _note_kind(folder, order)
         observer = logged(resolved.recipe, folder, observer, stack, resumed_step=None, now=_now)
         note_protocols(folder, foundation.protocols)
+        audit = audit_tasks(world.mixture)
+        folder.record_event(audit)
         loop_order = LoopOrder(
             folder=folder,
             observer=observer,

@@ -49,11 +49,13 @@ from rollwright.recipes.resolve import Resolved
 from rollwright.recipes.worlds.table import WORLDS
 from rollwright.record import EligibleRow, Environment, digest
 from rollwright.tasks import GENERATED, UNSTATED, Mixture, Provenance, license_of
+from rollwright.tasks.contamination import AUDIT_RULES
 
 __all__ = ["ManifestFacts", "build_manifest", "config_sha256", "eligible_rows"]
 
 _SPLIT_RULE = "each held-out question compared with each that trains, by the question's key; revision 1"
 """What a mixture does where it is made, to all of its tasks."""
+_OVERLAP_RULE = f"texts compared once before the first step, event contamination; revision {AUDIT_RULES.revision}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
         model=_model(recipe, facts, template_sha256),
         data=DataSection(
             prompt_sources=_sources(recipe, facts.mixture),
-            contamination_audit_revision=_SPLIT_RULE,
+            contamination_audit_revision=f"{_SPLIT_RULE}. {_OVERLAP_RULE}",
             online_filter_revision=_online_filter(recipe),
         ),
         environment=_environment(recipe, facts),
