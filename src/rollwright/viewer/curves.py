@@ -6,6 +6,7 @@ from itertools import pairwise
 from math import ceil, sqrt
 from typing import Literal
 
+from rollwright.evidence.gates import GateRecord
 from rollwright.record.metrics import metric_named
 from rollwright.viewer.figures import NOT_MEASURED_BY_A_PROTOCOL, Axis, Figure, Mark, Point, Provenance, Series
 from rollwright.viewer.figures_run import MetricLine, RunNumbers
@@ -17,6 +18,8 @@ __all__ = [
     "CurveSpec",
     "LineSpec",
     "draw_curve",
+    "gates_on",
+    "is_about",
     "last_measured_kl",
     "merged_provenance",
     "metrics_provenance",
@@ -102,7 +105,23 @@ def metrics_provenance(numbers: RunNumbers, lines: Sequence[LineSpec]) -> Proven
         budgets=", ".join(f"{k} {v:g}" for k, v in numbers.manifest.environment.timeout_policy.items()) or "unknown",
         interval="none: the whole of each batch",
         steps=f"{min(steps)} to {max(steps)}" if steps else "none",
+        gate=gates_on(numbers, names),
     )
+
+
+def gates_on(numbers: RunNumbers, names: Sequence[str]) -> str:
+    """The gates that carry numbers of these metrics, each with its newest outcome; alarms carry none."""
+    newest = {
+        record.verdict.gate: f"gate {record.verdict.gate}: {record.verdict.outcome} at step {record.step}"
+        for record in numbers.gates
+        if record.purpose != "alarm" and any(is_about(record, name) for name in names)
+    }
+    return ", ".join(newest.values()) or "no gate"
+
+
+def is_about(record: GateRecord, metric: str) -> bool:
+    """True where a gate judged this metric: its name stands in what was measured, as a word of its own."""
+    return f" {metric} " in f" {record.what.replace('(', ' ( ')} "
 
 
 def training_sampling(configuration: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from rollwright.record import EvaluationRow
 from rollwright.record.metrics import metric_named
-from rollwright.viewer.curves import AXES, AxisName, last_measured_kl, place_of, stage_marks
+from rollwright.viewer.curves import AXES, AxisName, gates_on, last_measured_kl, place_of, stage_marks
 from rollwright.viewer.figures import UNKNOWN, Axis, Figure, Point, Provenance, Series
 from rollwright.viewer.figures_run import RunNumbers
 
@@ -85,6 +85,7 @@ def evaluation_provenance(numbers: RunNumbers, metric: str) -> Provenance:
         budgets=_joined([_facts(numbers, sha256, _BUDGETS) for _, sha256 in protocols]),
         interval=_joined([f"{row.interval_method} at {row.level:.4g}" for row in rows if row.low is not None]),
         steps=_joined([str(row.step) for row in rows]),
+        gate=gates_on(numbers, [metric]),
     )
 
 

@@ -15,6 +15,7 @@ from rollwright.viewer.figures_bars import bottleneck, mixture_bars, parts_bars,
 from rollwright.viewer.figures_run import RunNumbers, read_numbers
 from rollwright.viewer.figures_tables import excluded_table, ledger_table, tools_table
 from rollwright.viewer.figures_tasks import read_task_scores
+from tests.viewer.report.runs import Shape, written
 
 RUN = Path(__file__).parents[2] / "data" / "runs" / "after"
 """A small recorded run: real training, with a warm start and evaluations."""
@@ -174,6 +175,14 @@ def test_every_figure_says_where_its_numbers_come_from(numbers):
     assert held_out.protocol_sha256 == numbers.manifest.evaluation.protocol_sha256
     assert "temperature" in held_out.sampling and "at 0.95" in held_out.interval
     assert dict(held_out.lines())["standing"] == "measured, no gate"
+
+
+def test_a_number_that_a_gate_judged_names_the_gate_and_its_outcome(tmp_path):
+    gates = {"min of entropy/full": "passed", "success (slice easy) under the frozen protocol": "failed"}
+    made = read_numbers(written(tmp_path / "run", Shape(gates=gates)))
+    assert draw_curve(made, spec_of("entropy")).provenance.gate == "gate gate on min of entropy/full: passed at step 2"
+    assert draw_curve(made, spec_of("gradient")).provenance.gate == "no gate"
+    assert held_out_curve(made).provenance.gate.endswith("failed at step 2")
 
 
 def test_pass_at_k_stands_beside_pass_at_one_under_its_own_name(numbers):

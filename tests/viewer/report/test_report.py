@@ -1,5 +1,6 @@
 """A report of real, small, live, hostile and damaged runs: what is in it, what it never needs, what it refuses."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollwright.cli.main import run_command
-from rollwright.evidence import NotARunError, RunFolder, SchemaVersionError
+from rollwright.evidence import Difference, NotARunError, RunFolder, SchemaVersionError, SegmentSection
 from rollwright.viewer.errors import ViewerError
 from rollwright.viewer.report import build_document, read_runs, write_report
 from rollwright.viewer.report.drawing import draw_svg
@@ -15,7 +16,7 @@ from rollwright.viewer.report.markdown import render_markdown
 from tests.evidence.runs import START, evaluation, manifest, trained_step, written_run
 from tests.viewer.page.browser import Watch, browser, needs_browser
 from tests.viewer.page.hostile_run import hostile_run
-from tests.viewer.report.runs import Shape, written
+from tests.viewer.report.runs import Shape, changed, of_manifest, written
 
 RECORDED = Path(__file__).parents[2] / "data" / "runs" / "after"
 PARTS = [
@@ -193,6 +194,44 @@ def test_a_run_of_one_step_without_evaluation_says_what_it_lacks(tmp_path):
 def test_what_the_retention_dropped_is_said(tmp_path, retention):
     text = markdown_of(written_run(tmp_path / "run", receipts=retention))
     assert f"Receipts were kept as {retention}: ratios and losses cannot be recomputed." in text
+
+
+def test_a_run_of_several_segments_says_why_and_what_changed(tmp_path):
+    with RunFolder.create(tmp_path / "run", manifest(), "[run]\n") as folder:
+        folder.commit(evaluation(0), at=START)
+        folder.commit(trained_step(1), at=START)
+        change = Difference(path="run.code_sha256", stored="0", now="1", effect="segment")
+        section = SegmentSection(
+            number=2,
+            reason="a fault of the loss was mended",
+            opened_at=START,
+            after_step=1,
+            previous_sha256=folder.newest_manifest_sha256,
+            differences=(change,),
+        )
+        folder.open_segment(dataclasses.replace(manifest(), segment=section))
+        folder.commit(trained_step(2), at=START)
+    text = markdown_of(tmp_path / "run")
+    assert "The run has 2 segments" in text
+    assert "Segment 2 after step 1, because: a fault of the loss was mended. run.code\\_sha256 was 0 and is 1" in text
+
+
+def test_steps_that_a_resume_took_back_are_in_no_figure(tmp_path):
+    run = written_run(tmp_path / "run", steps=3)
+    with RunFolder.open(run, "write") as folder:
+        folder.abandon_after(folder.commits[1].number)
+    [read] = read_runs([run])
+    assert read.numbers.last_step == 1 and max(cost.step for cost in read.numbers.costs) == 1
+
+
+def test_a_supervised_run_is_measured_from_its_start(tmp_path):
+    run = written(tmp_path / "run", Shape())
+    [read] = read_runs([run])
+    [stage] = read.numbers.manifest.algorithm
+    supervised = of_manifest(read, algorithm=(dataclasses.replace(stage, estimator="supervised"),))
+    document, _, _ = build_document([changed(supervised, slots=(), tools=())])
+    text = render_markdown(document, "figures")
+    assert "+0.750" in text and "demonstrations have no ledger row" in text
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals
