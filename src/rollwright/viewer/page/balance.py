@@ -7,7 +7,7 @@ from typing import Final, get_args
 from rollwright.evidence.following import Look, Row
 from rollwright.record import LedgerState
 
-__all__ = ["STATES", "Balance", "balance_by_step", "slots_of_task", "slots_where", "tasks_most"]
+__all__ = ["STATES", "Balance", "balance_by_step", "slots_of_task", "slots_where", "rules_of_slots"]
 
 STATES: Final[tuple[str, ...]] = get_args(LedgerState)
 _SLOTS: Final = 100
@@ -80,7 +80,7 @@ def slots_of_task(look: Look, task_id: str) -> list[Row]:
     return [{**row, "episode": episodes.get(row["trajectory_id"])} for row in rows]
 
 
-def tasks_most(look: Look) -> list[Row]:
+def rules_of_slots(look: Look) -> list[Row]:
     """The rules that decided slots, with how many."""
     return look.ask(
         "SELECT state, rule, count(*) AS n, max(step) AS last_step FROM "

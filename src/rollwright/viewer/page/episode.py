@@ -108,17 +108,13 @@ def read_episode(look: Look, name: str) -> Episode:
     Raises:
         NotFoundError: when the run has none of that id.
     """
-    found = (
-        look.ask("SELECT *, filename FROM {trajectories} WHERE trajectory_id = $id LIMIT 1", {"id": name})
-        if (look.holding("trajectories"))
-        else []
-    )
-    if not found:
+    group = _group_of(look, name)
+    head = next((row for row in group if row["trajectory_id"] == name), None)
+    if head is None:
         raise NotFoundError(f"this run has no episode {name!r}; the table of episodes lists those that it has.")
-    [head] = found
     file = Path(str(head["filename"])).name
     commit = next(c for c in look.commits for s in c.shards if s.path == f"trajectories/{file}")
-    later = tuple(c for c in look.commits if c.number >= commit.number)
+    ledger = _ledger(look, head)
     of_it = {"id": name}
     segments = look.ask(
         f"SELECT {_SEGMENT} FROM {{segments}} WHERE trajectory_id = $id ORDER BY segment LIMIT {_MOST_ROWS + 1}",
@@ -130,20 +126,20 @@ def read_episode(look: Look, name: str) -> Episode:
         "entropy, max_log_ratio, loss, influence FROM {receipts} WHERE trajectory_id = $id "
         f"ORDER BY update, model, component, segment LIMIT {_MOST_ROWS}",
         of_it,
-        commits=later,
+        commits=_trained_in(look, commit, ledger),
     )
     _mark_eligible(look, segments)
     return Episode(
         head=head,
         step=commit.step,
         commit=commit,
-        task=_task(look, str(head["task_id"])),
+        task=_task(look, commit, str(head["task_id"])),
         contexts=_contexts(segments[:_MOST_ROWS]),
         calls=_calls(look, commit, of_it),
         verdicts=_verdicts(look, commit, of_it),
         receipts=tuple(receipts),
-        ledger=_ledger(look, head),
-        siblings=_siblings(look, head),
+        ledger=ledger,
+        siblings=tuple(sorted(group, key=lambda row: (row["slot"], row["attempt"]))),
         choices=_choices(receipts),
         is_cut=len(segments) > _MOST_ROWS,
     )
@@ -313,14 +309,27 @@ def _verdicts(look: Look, commit: Commit, of_it: Mapping[str, object]) -> tuple[
     )
 
 
-def _task(look: Look, task_id: str) -> Row | None:
-    found = look.ask(
-        f"SELECT task_id, source, revision, split, left(payload, {_LONGEST_TEXT}) AS payload, "
-        "length(payload) AS payload_length FROM {tasks} WHERE task_id = $task LIMIT 1",
-        {"task": task_id},
-        commits=look.holding("tasks"),
-    )
-    return found[0] if found else None
+def _task(look: Look, commit: Commit, task_id: str) -> Row | None:
+    """A task is kept by the commit that met it first; often that of the episode."""
+    holding = look.holding("tasks")
+    for commits in ([c for c in holding if c.number == commit.number], holding):
+        found = look.ask(
+            f"SELECT task_id, source, revision, split, left(payload, {_LONGEST_TEXT}) AS payload, "
+            "length(payload) AS payload_length FROM {tasks} WHERE task_id = $task LIMIT 1",
+            {"task": task_id},
+            commits=commits,
+        )
+        if found:
+            return found[0]
+    return None
+
+
+def _trained_in(look: Look, commit: Commit, ledger: Sequence[Row]) -> tuple[Commit, ...]:
+    """Commits that may hold receipts of an episode: the ledger says which step trained its slot."""
+    steps = {row["step"] for row in ledger if row["state"] == "trained"}
+    if steps:
+        return tuple(c for c in look.commits if c.step in steps)
+    return tuple(c for c in look.holding("receipts") if c.number >= commit.number)
 
 
 def _ledger(look: Look, head: Row) -> tuple[Row, ...]:
@@ -335,13 +344,12 @@ def _ledger(look: Look, head: Row) -> tuple[Row, ...]:
     )
 
 
-def _siblings(look: Look, head: Row) -> tuple[Row, ...]:
-    return tuple(
-        look.ask(
-            "SELECT trajectory_id, slot, attempt, terminal_reason, reward, unscored_reason, num_tokens FROM "
-            "{trajectories} "
-            "WHERE group_id = $group AND purpose = $purpose ORDER BY slot, attempt LIMIT 200",
-            {"group": head["group_id"], "purpose": head["purpose"]},
-            commits=look.holding("trajectories"),
-        )
+def _group_of(look: Look, name: str) -> list[Row]:
+    """An episode and those of its group and purpose; their ids begin alike, so that most files need not be read."""
+    prefix, dash, _ = name.partition("-")
+    return look.ask(
+        "SELECT *, filename FROM {trajectories} WHERE trajectory_id >= $first AND trajectory_id < $behind "
+        "ORDER BY trajectory_id <> $id, slot, attempt LIMIT 200",
+        {"id": name, "first": prefix + dash, "behind": prefix + chr(ord("-") + 1)},
+        commits=look.holding("trajectories"),
     )

@@ -9,7 +9,7 @@ from rollwright.evidence import RunFolder, manifest_differences, writer_of
 from rollwright.evidence.events import read_events
 from rollwright.evidence.gates import read_gates
 from rollwright.record.metrics import METRICS, metric_named
-from rollwright.viewer.page.balance import STATES, balance_by_step, slots_of_task, slots_where, tasks_most
+from rollwright.viewer.page.balance import STATES, balance_by_step, rules_of_slots, slots_of_task, slots_where
 from rollwright.viewer.page.charts import AXIS_NAMES, PARTS, axis_of, drawn, entries_of
 from rollwright.viewer.page.errors import PageError
 from rollwright.viewer.page.manifest_view import sections_of
@@ -130,7 +130,7 @@ def _add_ledger(router: APIRouter, site: Site) -> None:
             here="ledger",
             balances=balance_by_step(look)[::-1],
             states=STATES,
-            rules=tasks_most(look),
+            rules=rules_of_slots(look),
             state=state,
             rule=rule,
             slots=slots_where(look, state, rule or None) if state else [],
