@@ -2,6 +2,7 @@
 
 import pytest
 
+from rollwright.evaluation import protocol_differences
 from rollwright.record import Sampling, evaluation_episode_seed, evaluation_reset_seed
 from tests.evaluation.held_out import held_out, protocol
 
@@ -24,11 +25,32 @@ from tests.evaluation.held_out import held_out, protocol
         {"rendering_revision": "rendering-2"},
         {"success_threshold": 0.5},
         {"seed": 1},
+        {"split": "train"},
+        {"attempts": (1,)},
+        {"cover_rates": (0.25,)},
+        {"gold": "revision-1"},
     ],
     ids=str,
 )
 def test_whatever_changes_an_episode_or_its_success_changes_the_digest(changes):
     assert protocol(**changes).sha256 != protocol().sha256
+
+
+def test_a_protocol_without_what_was_added_later_keeps_the_digest_that_it_had():
+    # As computed before protocols had a split, k of their own, rates or a gold verifier.
+    assert protocol().sha256 == "a6cf2bb418a5c85608718fcb7b5308d56833c9e902c8dffd14c2f8dbbf2aa84d"
+
+
+def test_two_protocols_differ_in_exactly_what_their_facts_say():
+    one, other = protocol(), protocol(3, max_turns=9, gold="revision-1")
+    found = {d.name: d.values for d in protocol_differences((one.facts, other.facts))}
+    assert found.keys() == {"gold", "max_turns", "num_tasks", "tasks"}
+    assert (found["gold"], found["max_turns"], found["num_tasks"]) == (
+        ("absent", '"revision-1"'),
+        ("2", "9"),
+        ("2", "3"),
+    )
+    assert protocol_differences((one.facts, protocol().facts)) == ()
 
 
 @pytest.mark.parametrize("changes", [{"name": "another name"}, {"level": 0.9}], ids=str)

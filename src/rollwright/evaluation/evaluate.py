@@ -59,7 +59,7 @@ class Harness:
     now: Callable[[], datetime]
     """Stamps the rows."""
     read_answer: Callable[[Trajectory], str | None] | None = None
-    """The canonical answer of an episode, for votes; None: episodes have no answers."""
+    """The canonical answer of an episode, for votes, where no verifier says what it read; None: there is none."""
     baseline: Baseline | None = None
     """An earlier checkpoint under the same protocol; None: there is none, or this is it."""
 
@@ -96,10 +96,29 @@ async def evaluate(protocol: EvaluationProtocol, harness: Harness, *, step: int)
             for group_id, task in zip(groups, protocol.tasks, strict=True)
         ]
     members = tuple(m for task_ in running for m in task_.result())
-    read = harness.read_answer
-    answers = {} if read is None else {m.trajectory_id: read(m.trajectory) for m in members}
+    answers = _answers(protocol, members, harness.read_answer)
     beside = Beside(answers=answers, baseline=harness.baseline)
     return _evaluation(protocol, members, measure(protocol, members, beside, step=step, now=harness.now()))
+
+
+def _answers(
+    protocol: EvaluationProtocol,
+    members: Sequence[ScoredTrajectory],
+    read: Callable[[Trajectory], str | None] | None,
+) -> dict[str, str | None]:
+    """The canonical answer of each episode: as its verifiers read it, else as `read` does."""
+    judged = {
+        member.trajectory_id: verdict.canonical.text
+        for member in members
+        for verdict in reversed(member.verdicts)
+        if verdict.verifier != protocol.gold_verifier
+        and verdict.canonical is not None
+        and verdict.canonical.kind == "answer"
+    }
+    if judged or read is None:
+        # What a verifier that reads answers could not read is no answer.
+        return {member.trajectory_id: judged.get(member.trajectory_id) for member in members} if judged else {}
+    return {member.trajectory_id: read(member.trajectory) for member in members}
 
 
 async def _tries(
