@@ -28,6 +28,7 @@ def gate(name: str = "g", *, bound: str = "at_least", limit: float = 0.5, **subj
         "evaluation": {"measure": "success", "labels": {}, "protocol": "", "by": "interval"},
         "paired": {"measure": "success", "since": "warm_start"},
         "audit": {"figure": "disagreement", "accepts_at": 1.0},
+        "kept_audit": {"figure": "disagreement", "labels": {}},
     }
     kind = str(subject.get("kind", "metric"))
     return {**common, "kind": kind, **defaults[kind], **subject}

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollwright.evaluation.gates_of_runs import judge_run, records_of
-from rollwright.evidence import EvidenceError, RunFolder, query
+from rollwright.evidence import CommitRows, EvidenceError, RunFolder, query
 from rollwright.evidence.gates import read_gates, record_gates
 from rollwright.evidence.manifest import SegmentSection
 from rollwright.record import EvaluationRow
@@ -315,6 +315,42 @@ def test_a_second_verifier_that_never_spoke_is_not_enough_evidence(tmp_path: Pat
     found = judge_run(run, 3)[0].verdict
     assert found.outcome == "not enough evidence"
     assert "second" in found.because
+
+
+def kept_audit(number: int, value: float, low: float, high: float, *, step: int, num_items: int) -> CommitRows:
+    """What `rollwright audit` keeps of the disagreement with a second verifier."""
+    ends = {"": value, "lower": low, "upper": high}
+    rows = [
+        dataclasses.replace(
+            metric("verifier/disagreement", end, step=step),
+            num_items=num_items,
+            labels={"audit": str(number), "verifier": "second"} | ({"bound": bound} if bound else {}),
+        )
+        for bound, end in ends.items()
+    ]
+    return CommitRows(kind="score", step=step, metrics=rows)
+
+
+@pytest.mark.parametrize(("step", "outcome", "value"), [(3, "failed", 0.5), (5, "passed", 0.05), (2, None, None)])
+def test_of_the_audits_up_to_a_step_the_one_of_most_items_counts(
+    tmp_path: Path, step: int, outcome: str | None, value: float | None
+):
+    subject = {"kind": "kept_audit", "labels": {"verifier": "second"}, "bound": "at_most", "limit": 0.3}
+    run = write_run(
+        tmp_path / "run",
+        gated_manifest([gate(**subject)]),  # pyright: ignore[reportArgumentType] - fields by name
+        [
+            *(step_of(one) for one in range(1, 4)),
+            kept_audit(4, 0.5, 0.4, 0.6, step=3, num_items=40),
+            *(step_of(one) for one in (4, 5)),
+            kept_audit(7, 0.05, 0.02, 0.1, step=5, num_items=200),
+            kept_audit(8, 0.9, 0.2, 1.0, step=5, num_items=4),
+        ],
+    )
+    found = judge_run(run, step)[0].verdict
+    assert (found.outcome, found.measured.value) == (outcome or "not enough evidence", value)
+    if value is not None:
+        assert query(run, found.measured.source).rows[0][0] == value
 
 
 def test_a_run_without_gates_has_no_verdicts(tmp_path: Path):

@@ -14,6 +14,7 @@ __all__ = [
     "AuditSubject",
     "EvaluationSubject",
     "Gate",
+    "KeptAuditSubject",
     "MetricSubject",
     "PairedSubject",
     "Since",
@@ -83,7 +84,19 @@ class AuditSubject:
     accepts_at: float
 
 
-Subject = MetricSubject | EvaluationSubject | PairedSubject | AuditSubject
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptAuditSubject:
+    """A figure of an audit that was kept with the run up to the judged step; of several, the one of most items."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    kind: Literal["kept_audit"]
+    figure: Literal["disagreement", "fp_rate", "fn_rate", "flaky_rate", "ipt_fail", "hack_gap", "hack_confirmed"]
+    labels: Mapping[str, str]
+    """All that its rows carry beside the audit's number and the end of an interval."""
+
+
+Subject = MetricSubject | EvaluationSubject | PairedSubject | AuditSubject | KeptAuditSubject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +178,8 @@ def what_of(subject: Subject) -> str:
             return f"{subject.measure} beside that of {_SINCE[subject.since]}, task by task"
         case AuditSubject():
             return f"{_FIGURES[subject.figure]} {subject.verifier}"
+        case KeptAuditSubject():
+            return f"verifier/{subject.figure}{_labels(subject.labels)} of the audit of most items"
         case _:
             assert_never(subject)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rollwright.evaluation.gates_declared import (
     AuditSubject,
     EvaluationSubject,
+    KeptAuditSubject,
     MetricSubject,
     PairedSubject,
     Since,
@@ -59,6 +60,8 @@ def measured(run: JudgedRun, subject: Subject) -> Measured:
             return _of_pairs(run, subject)
         case AuditSubject():
             return _of_audit(run, subject)
+        case KeptAuditSubject():
+            return _of_kept_audit(run, subject)
         case _:
             assert_never(subject)
 
@@ -175,6 +178,36 @@ def _of_audit(run: JudgedRun, subject: AuditSubject) -> Measured:
     sql = f"SELECT avg(value ORDER BY task_id) FROM ({by_task})"
     ((mean,),) = cast("list[tuple[float]]", run.connection.execute(sql).fetchall())
     return _with(mean, _interval(means, subject.figure, run.level), len(means), sql)
+
+
+def _of_kept_audit(run: JudgedRun, subject: KeptAuditSubject) -> Measured:
+    named = [f"name = {_text(f'verifier/{subject.figure}')}", f"step <= {run.step}", "value IS NOT NULL"]
+    labels = [_label(name, value) for name, value in sorted(subject.labels.items())]
+    of_value = [*named, "labels['audit'] IS NOT NULL", f"cardinality(labels) = {len(subject.labels) + 1}", *labels]
+    sql = (
+        f"SELECT value, num_items, labels['audit'] AS audit FROM metrics WHERE {_all(of_value)} "
+        "ORDER BY num_items DESC, audit::INT DESC LIMIT 1"
+    )
+    found = run.connection.execute(sql).fetchall()
+    if not found:
+        what = f"verifier/{subject.figure}{_said(subject.labels)}"
+        why = f"no audit up to step {run.step} is kept with {what}; `rollwright audit RUN --keep` makes one"
+        return Measured(value=None, num_items=0, source=why)
+    value, num_items, audit = cast("tuple[float, int, str]", found[0])
+    of_bounds = [*named, _label("audit", audit), f"cardinality(labels) = {len(subject.labels) + 2}", *labels]
+    bounds = dict(
+        cast(
+            "list[tuple[str, float]]",
+            run.connection.execute(
+                f"SELECT labels['bound'], value FROM metrics WHERE {_all(of_bounds)} AND labels['bound'] IS NOT NULL"
+            ).fetchall(),
+        )
+    )
+    if "upper" not in bounds:
+        return Measured(value=value, num_items=num_items, source=sql)
+    # Where only the upper end is known, the number itself is the lower one.
+    low, high = bounds.get("lower", value), bounds["upper"]
+    return Measured(value=value, low=low, high=high, level=0.95, num_items=num_items, source=sql)
 
 
 def _interval(means: NDArray[np.float64], figure: str, level: float) -> Interval | None:

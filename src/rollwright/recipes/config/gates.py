@@ -11,6 +11,7 @@ __all__ = [
     "AuditGateConfig",
     "EvaluationGateConfig",
     "GateConfig",
+    "KeptAuditGateConfig",
     "LimitConfig",
     "MetricGateConfig",
     "PairedGateConfig",
@@ -104,8 +105,19 @@ class AuditGateConfig(LimitConfig):
     """Value from which it accepts."""
 
 
+class KeptAuditGateConfig(LimitConfig):
+    """A figure of an audit that `rollwright audit RUN --keep` kept with the run; of several, that of most items."""
+
+    kind: Literal["kept_audit"] = "kept_audit"
+    figure: Literal["disagreement", "fp_rate", "fn_rate", "flaky_rate", "ipt_fail", "hack_gap", "hack_confirmed"]
+    """As `verifier/FIGURE` in the list of metrics."""
+    labels: dict[str, str] = {}
+    """All that its rows carry beside the audit's number, such as `verifier`, `transform` or `of`."""
+
+
 GateConfig = Annotated[
-    MetricGateConfig | EvaluationGateConfig | PairedGateConfig | AuditGateConfig, Field(discriminator="kind")
+    MetricGateConfig | EvaluationGateConfig | PairedGateConfig | AuditGateConfig | KeptAuditGateConfig,
+    Field(discriminator="kind"),
 ]
 
 
