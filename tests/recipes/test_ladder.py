@@ -144,12 +144,12 @@ def test_a_fault_strikes_the_main_run_alone_in_a_folder_of_its_own():
 
 
 def test_what_a_person_sets_reaches_every_run_that_can_take_it():
-    asked = ("model.hidden_size=32", "stages.warm_start.steps=30", "rollout.batch_size=64")
+    asked = ("model.hidden_size=32", "stages.warm_start.steps=30", "rollout.batch_size=64", "run.steps=7")
     plan = replace(load_plan(2), factorial=None)
     warm, main, *_ = runs_of(plan, order(settings=asked, seed=3)).runs
     assert warm.resolved.recipe.model.kind == "fresh"
     assert (last_step(warm.resolved.recipe), warm.seed, main.seed) == (30, 3, 3)
-    assert main.resolved.recipe.rollout.batch_size == 64
+    assert (main.resolved.recipe.rollout.batch_size, main.resolved.recipe.run.steps) == (64, 7)
     assert "step-000030" in str(main.resolved.values()["model.path"])
 
 

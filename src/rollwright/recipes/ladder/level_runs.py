@@ -8,6 +8,7 @@ from typing import cast
 from rollwright.evaluation.gates import judge
 from rollwright.recipes.build.named import VERIFIER, make_named
 from rollwright.recipes.build.objective import refuse_untrainable
+from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.ladder.commands import Commands
 from rollwright.recipes.ladder.factorial import specs_of
@@ -15,10 +16,9 @@ from rollwright.recipes.ladder.faults import LadderFault, fault_named
 from rollwright.recipes.ladder.measures import Subject, measure_named
 from rollwright.recipes.ladder.plan import Limit, Plan, RunSpec
 from rollwright.recipes.ladder.report import LadderVerdict, LevelReport, RunNote
-from rollwright.recipes.ladder.runs import LadderOrder, LadderRun, bring_to_end, last_step, run_of
+from rollwright.recipes.ladder.runs import LadderOrder, LadderRun, asked_recipe, bring_to_end, last_step, run_of
 from rollwright.recipes.ladder.tables import tables_of
 from rollwright.recipes.ladder.view import RunView, view_of
-from rollwright.recipes.resolve import resolve
 from rollwright.record import Verifier
 from rollwright.record.gates import Measured
 
@@ -76,12 +76,15 @@ def runs_of(plan: Plan, order: LadderOrder) -> "_Planned":
         RecipeError: for settings that make no recipe.
     """
     fault = fault_named(order.fault, plan.number) if order.fault else None
-    specs, missing = _possible(plan, order, fault)
+    struck = order if fault is None else _with_fault(order, fault)
+    asked = {False: asked_recipe(plan, order), True: asked_recipe(plan, struck)}
+    specs, missing = _possible(plan, order, asked[False].resolved, fault)
     found: dict[tuple[str, int], LadderRun] = {}
     for spec in specs:
         for seed in spec.seeds if fault is None else spec.seeds[:1]:
             start = _start_of(spec, order.seed + seed, found)
-            run = run_of(plan, _with_fault(order, fault, spec), spec, order.seed + seed, start)
+            is_struck = fault is not None and spec.role == "main"
+            run = run_of(plan, struck if is_struck else order, asked[is_struck], spec, order.seed + seed, start)
             try:
                 refuse_untrainable(run.resolved.recipe)
             except RecipeError as error:
@@ -92,13 +95,15 @@ def runs_of(plan: Plan, order: LadderOrder) -> "_Planned":
     return _Planned(runs=tuple(found.values()), missing=tuple(missing))
 
 
-def _possible(plan: Plan, order: LadderOrder, fault: LadderFault | None) -> tuple[list[RunSpec], list[str]]:
+def _possible(
+    plan: Plan, order: LadderOrder, recipe: RecipeConfig, fault: LadderFault | None
+) -> tuple[list[RunSpec], list[str]]:
     specs = [*plan.runs, *(specs_of(plan.factorial) if plan.factorial is not None else ())]
     if fault is not None:
         return [spec for spec in specs if spec.role != "compared"], []
     if order.recipe is None:
         return specs, []
-    stages = {stage.kind for stage in resolve(order.recipe, order.settings).recipe.stages}
+    stages = {stage.kind for stage in recipe.stages}
     kept: list[RunSpec] = []
     missing: list[str] = []
     for spec in specs:
@@ -114,10 +119,8 @@ def _possible(plan: Plan, order: LadderOrder, fault: LadderFault | None) -> tupl
     return kept, missing
 
 
-def _with_fault(order: LadderOrder, fault: LadderFault | None, spec: RunSpec) -> LadderOrder:
-    if fault is None or spec.role != "main":
-        return order
-    # What a start is trained like is sound: it is shared with a sound climb.
+def _with_fault(order: LadderOrder, fault: LadderFault) -> LadderOrder:
+    """Of the main runs: what they start from is trained soundly, and shared with a sound climb."""
     return replace(order, settings=(*fault.settings, *order.settings), folder=order.folder / f"fault-{fault.name}")
 
 

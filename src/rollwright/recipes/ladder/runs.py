@@ -22,8 +22,19 @@ from rollwright.recipes.ladder.commands import Commands
 from rollwright.recipes.ladder.errors import LadderError
 from rollwright.recipes.ladder.plan import Plan, RunSpec, own_recipe
 from rollwright.recipes.resolve import Resolved, preset_names, preset_text, resolve, resolve_text
+from rollwright.recipes.unread import unread_keys
 
-__all__ = ["LadderOrder", "LadderRun", "bring_to_end", "last_step", "refuse_another", "run_of", "start_step"]
+__all__ = [
+    "AskedRecipe",
+    "LadderOrder",
+    "LadderRun",
+    "asked_recipe",
+    "bring_to_end",
+    "last_step",
+    "refuse_another",
+    "run_of",
+    "start_step",
+]
 
 _OWN_GATES = ("gates", "alarms")
 """Sections that a run of the ladder goes without: the level has its own, and what it breaks must come to its end."""
@@ -77,41 +88,64 @@ class LadderRun:
         return self.spec.name if len(self.spec.seeds) == 1 else f"{self.spec.name}, seed {self.seed}"
 
 
-def run_of(plan: Plan, order: LadderOrder, spec: RunSpec, seed: int, start: LadderRun | None) -> LadderRun:
-    """The run of a spec.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRecipe:
+    """The recipe that the runs of a level are made from."""
 
-    Args:
-        plan: of the level.
-        order: what was asked for.
-        spec: one of the plan's.
-        seed: of the run.
-        start: the run that it goes on from.
+    name: str
+    """As `train` takes it."""
+    resolved: RecipeConfig
+    """With the settings of the order."""
+
+
+def asked_recipe(plan: Plan, order: LadderOrder) -> AskedRecipe:
+    """The recipe of an order, or else of the level, without gates of its own.
 
     Raises:
         RecipeError: for settings that make no recipe, or that the ladder itself chooses.
     """
     if any(_key(setting) == "run.seed" for setting in order.settings):
         raise RecipeError("run.seed is the ladder's to choose; give --seed.")
-    recipe = _without_gates(order.recipe or own_recipe(plan.recipe), order.folder)
-    asked = resolve(recipe, order.settings).recipe
-    settings = [f"stages={_stages(asked, spec)}"]
+    name = _without_gates(order.recipe or own_recipe(plan.recipe), order.folder)
+    return AskedRecipe(name=name, resolved=resolve(name, order.settings).recipe)
+
+
+def run_of(  # noqa: PLR0913 - a run is all of these
+    plan: Plan, order: LadderOrder, asked: AskedRecipe, spec: RunSpec, seed: int, start: LadderRun | None
+) -> LadderRun:
+    """The run of a spec.
+
+    Args:
+        plan: of the level.
+        order: what was asked for.
+        asked: the order's recipe.
+        spec: one of the plan's.
+        seed: of the run.
+        start: the run that it goes on from.
+
+    Raises:
+        RecipeError: for settings that make no recipe.
+    """
+    settings = [f"stages={_stages(asked.resolved, spec)}"]
     replaced = ["stages"]
     if start is not None:
         weights = start.path / "checkpoints" / f"step-{last_step(start.resolved.recipe):06d}"
         settings.append(f'model={{kind="local", path={json.dumps(str(weights))}}}')
         replaced.append("model")
-    settings += [*spec.settings, *(() if order.recipe else spec.own), *_asked(order)]
-    settings += [one for one in order.settings if _key(one).partition(".")[0] not in replaced]
-    resolved = resolve(recipe, (*settings, f"run.seed={seed}"))
+    settings += [*spec.settings, *(() if order.recipe else spec.own)]
+    over = [*_asked(order), *(one for one in order.settings if _key(one).partition(".")[0] not in replaced)]
+    if over:
+        bare = resolve(asked.name, settings).recipe
+        settings += [one for one in over if _is_read(one, bare)]
     if spec.stages == "rl" and (second := order.second or ("" if order.recipe else plan.second)):
-        settings.append(f"verifier.parts={_with_second(resolved.recipe, second)}")
+        settings.append(f"verifier.parts={_with_second(asked.resolved, second)}")
     settings.append(f"run.seed={seed}")
-    resolved = resolve(recipe, settings)
+    resolved = resolve(asked.name, settings)
     return LadderRun(
         spec=spec,
         seed=seed,
         path=order.folder / f"{resolved.recipe.run.name}-{spec.name.replace(' ', '-')}-seed{seed}",
-        recipe=recipe,
+        recipe=asked.name,
         settings=tuple(settings),
         resolved=resolved,
     )
@@ -194,6 +228,12 @@ def _without_gates(recipe: str, folder: Path) -> str:
 
 def _key(setting: str) -> str:
     return setting.partition("=")[0].strip()
+
+
+def _is_read(setting: str, recipe: RecipeConfig) -> bool:
+    """False for what the stages of this run leave unread, such as steps of RL in a supervised run."""
+    unread = unread_keys(recipe, {_key(setting): setting})
+    return all(one.decided_by != "stages" for one in unread)
 
 
 def _asked(order: LadderOrder) -> Iterable[str]:
