@@ -208,7 +208,10 @@ class _Draft:
     def expand_protocols(self) -> None:
         """Write out the protocols that are named; a stored recipe has their values already."""
         if not self.is_stored or self.is_set("evaluation.protocol"):
-            self.origins |= expand_protocols(self.tree, self.origins, self.is_set)
+            written = expand_protocols(self.tree, self.origins, self.is_set)
+            leaves = [leaf for leaf, _ in flatten(self.tree)]
+            kept = {leaf: self.origins[leaf] for leaf in leaves if leaf in self.origins}
+            self.origins = kept | {leaf: o for key, o in written.items() for leaf in leaves if _covers(key, leaf)}
 
     def drop(self, key: str) -> None:
         """Take back a value of the text, or a whole list of tables."""
