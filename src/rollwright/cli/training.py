@@ -94,6 +94,7 @@ def train(  # noqa: PLR0913 - each parameter is an option that a person may give
 def resume(
     run: Run,
     *,
+    settings: Settings = None,
     accept_changes: Annotated[
         bool,
         typer.Option(
@@ -124,8 +125,8 @@ def resume(
 ) -> None:
     """Go on with a run that was stopped or killed, from its last saved step.
 
-    The recipe is the stored one. Steps that were not saved never happened; they are done again, and in the
-    deterministic mode they come out the same.
+    The recipe is the stored one; `--set` gives it the secrets that it was stored without, and nothing else. Steps that
+    were not saved never happened; they are done again, and in the deterministic mode they come out the same.
 
     ```
     rollwright resume runs/arithmetic-tool-seed0
@@ -136,7 +137,7 @@ def resume(
 
     import_from_here()
     if not accept_changes and new_segment is None:
-        refuse_changed_defaults(run)
+        refuse_changed_defaults(run, settings or ())
     from rollwright.cli.promoting import show_kept_gates
     from rollwright.cli.results import show_result
     from rollwright.cli.scoring import show_scales
@@ -145,7 +146,7 @@ def resume(
 
     screen = open_screen(json)
     with _closing(screen):
-        result = resume_run(run, screen, new_segment=new_segment, acknowledgment=acknowledge)
+        result = resume_run(run, screen, new_segment=new_segment, acknowledgment=acknowledge, settings=settings or ())
     show_scales(scales_of_run(Path(result.run_dir)), screen)
     show_kept_gates(Path(result.run_dir), screen)
     show_result(result, screen)

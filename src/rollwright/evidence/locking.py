@@ -42,7 +42,8 @@ def lock_folder(folder: Path) -> FolderLock:
             f"the run folder {folder} is being written by {holder}; two cannot write one run. "
             "Wait for it to end or stop it; reading it by `rollwright query` works meanwhile."
         ) from None
-    command = " ".join(Path(a).name if i == 0 else a for i, a in enumerate(sys.argv[:3]))
+    # The command and what it is about, without folders and options: nothing of a person's gets into the run.
+    command = " ".join(Path(word).name for word in sys.argv[:3] if not word.startswith("-"))
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()} ({command})\n".encode(), 0)
     lock = FolderLock(descriptor)

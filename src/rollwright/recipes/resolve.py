@@ -19,6 +19,7 @@ from rollwright.recipes.protocols import expand_protocols
 from rollwright.recipes.sentences import problems_of
 from rollwright.recipes.settings import apply_setting, expand_kinds, read_settings
 from rollwright.recipes.unread import unread_keys
+from rollwright.recipes.withheld import WITHHELD, portable_tree, restored_tree
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -135,8 +136,8 @@ def resolve_text(text: str, *, origin: str, settings: Sequence[str] = ()) -> Res
 
 
 def recipe_toml(config: RecipeConfig) -> str:
-    """The recipe as resolved, every value written out, as TOML that resolves to itself."""
-    return tomlkit.dumps({_VERSION_KEY: SCHEMA_VERSION, **_dump(config)})
+    """The recipe as resolved, every value written out, as TOML that resolves to itself; secrets are withheld."""
+    return tomlkit.dumps({_VERSION_KEY: SCHEMA_VERSION, **portable_tree(_dump(config))})
 
 
 def recipe_from_tree(tree: Mapping[str, Plain], where: Callable[[str], str] = lambda key: "") -> RecipeConfig:
@@ -160,6 +161,8 @@ def _resolved(text: str, origin: str, settings: Sequence[str]) -> Resolved:
     for setting in read_settings(settings):
         draft.set(apply_setting(RecipeConfig, draft.tree, setting))
     draft.expand_protocols()
+    if draft.is_stored:
+        _refuse_withheld(draft.tree, origin)
     recipe = draft.validated()
     # A stored recipe writes out every value, read or not.
     unread = () if draft.is_stored else tuple(unread_keys(recipe, dict(flatten(draft.tree))))
@@ -189,6 +192,8 @@ class _Draft:
         self._lines = lines_of(text)
         self.is_stored = _VERSION_KEY in self.tree
         _check_version(self.tree.pop(_VERSION_KEY, SCHEMA_VERSION), origin)
+        if self.is_stored:
+            self.tree = restored_tree(self.tree)
         expand_kinds(RecipeConfig, self.tree)
         self.origins = {key: origin for key, _ in flatten(self.tree)}
         self._set: list[str] = []
@@ -243,6 +248,19 @@ class _Draft:
             RecipeError: with a sentence for each key that is wrong.
         """
         return recipe_from_tree(self.tree, self.where)
+
+
+def _refuse_withheld(tree: Tree, origin: str) -> None:
+    withheld = [key for key, value in flatten(tree) if value == WITHHELD or _holds_withheld(value)]
+    if withheld:
+        raise RecipeError(
+            f"{origin} was stored without {', '.join(withheld)}, which held a secret; give it again, as in `rollwright "
+            f"resume RUN --set {withheld[0]}=…`. What a judge's `key_file` holds is asked for at no time."
+        )
+
+
+def _holds_withheld(value: Plain) -> bool:
+    return isinstance(value, list | tuple) and WITHHELD in value
 
 
 def _check_version(version: object, origin: str) -> None:

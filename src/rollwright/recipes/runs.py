@@ -55,6 +55,8 @@ from rollwright.recipes.overlaps import audit_tasks
 from rollwright.recipes.protocols import read_protocol
 from rollwright.recipes.resolve import Resolved, recipe_from_tree, recipe_toml, resolve_text
 from rollwright.recipes.segments import choose_segment, enter_segment
+from rollwright.recipes.stored import changed_values
+from rollwright.recipes.withheld import restored_text
 from rollwright.record import Engine
 from rollwright.runtime.checkpoints import read_progress
 from rollwright.runtime.collecting import collect_only
@@ -199,7 +201,12 @@ def _note_kind(folder: RunFolder, order: TrainOrder) -> None:
 
 
 def resume_run(
-    path: Path, observer: Observer, *, new_segment: str | None = None, acknowledgment: str | None = None
+    path: Path,
+    observer: Observer,
+    *,
+    new_segment: str | None = None,
+    acknowledgment: str | None = None,
+    settings: Sequence[str] = (),
 ) -> TrainResult:
     """Go on from the newest complete checkpoint; what came later never happened.
 
@@ -208,6 +215,7 @@ def resume_run(
         observer: hears what happens.
         new_segment: why the run goes on with other code, data, environment, verifiers or values; None: with the same.
         acknowledgment: why a run that an alarm paused may go on; None: nobody says so.
+        settings: secrets that were withheld from the stored recipe, as `key=value`.
 
     Raises:
         EvidenceError: when the folder is no run, is of another schema, or is being written.
@@ -216,7 +224,7 @@ def resume_run(
     """
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder.open(path, "write"))
-        resolved = resolve_text(folder.recipe_toml, origin=f"run {path.name}")
+        resolved = _given_again(folder, settings)
         chosen = _checkpoint_to_resume(folder, observer)
         progress = None if chosen is None else read_progress(chosen)
         alarms = seen_alarms(folder, resolved.recipe, 0 if progress is None else progress.step)
@@ -266,6 +274,17 @@ def resume_run(
         return _finish(foundation, order, stack, _Start(checkpoint=chosen, progress=progress), None)
 
 
+def _given_again(folder: RunFolder, settings: Sequence[str]) -> Resolved:
+    """The stored recipe, with the secrets that it was stored without."""
+    resolved = resolve_text(folder.recipe_toml, origin=f"run {folder.path.name}", settings=settings)
+    if settings and set(changed_values(folder.recipe_toml, resolved)):
+        raise RecipeError(
+            f"--set gives a resumed run the secrets that {folder.path} was stored without, and changes nothing else; "
+            "change the folder's recipe.toml and say so by --new-segment."
+        )
+    return resolved
+
+
 def _checkpoint_to_resume(folder: RunFolder, observer: Observer) -> Checkpoint | None:
     """The newest checkpoint that counts; None where the run had not come to its first.
 
@@ -276,7 +295,7 @@ def _checkpoint_to_resume(folder: RunFolder, observer: Observer) -> Checkpoint |
         raise RecipeError(
             f"{folder.path} only recorded episodes; learn from them by `rollwright train --from {folder.path}`."
         )
-    followed = [event.fields["path"] for event in folder.events() if event.kind == _REPLAY]
+    followed = [restored_text(event.fields["path"]) for event in folder.events() if event.kind == _REPLAY]
     if followed:
         raise RecipeError(
             f"{folder.path} replays {followed[0]}; a replay is not gone on with: delete {folder.path} and give "
@@ -459,7 +478,7 @@ def _source_of(folder: RunFolder) -> StoredRun | None:
     due = folder.manifest.run.source_run_id
     if due is None:
         return None
-    paths = [event.fields["path"] for event in folder.events() if event.kind == _SOURCE]
+    paths = [restored_text(event.fields["path"]) for event in folder.events() if event.kind == _SOURCE]
     if not paths:
         raise RecipeError(
             f"{folder.path} learns from the stored run {due} and was ended before it noted where that is; delete the "

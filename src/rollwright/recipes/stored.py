@@ -1,16 +1,17 @@
 """The recipe of a stored run beside the defaults of this version: what would mean another experiment today."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rollwright.evidence import RunFolder
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.flat import Node, Plain, Tree, flatten
-from rollwright.recipes.resolve import recipe_from_tree, resolve_text
+from rollwright.recipes.resolve import Resolved, recipe_from_tree, resolve_text
+from rollwright.recipes.withheld import portable_tree
 
-__all__ = ["ChangedDefault", "changed_defaults", "refuse_changed_defaults"]
+__all__ = ["ChangedDefault", "changed_defaults", "changed_values", "refuse_changed_defaults"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +25,12 @@ class ChangedDefault:
     """None: this version has no such key here."""
 
 
-def refuse_changed_defaults(run: Path) -> None:
+def refuse_changed_defaults(run: Path, settings: Sequence[str] = ()) -> None:
     """Stop before a run goes on under a version whose defaults have changed; the run itself keeps its own values.
+
+    Args:
+        run: its folder.
+        settings: secrets that were withheld from its recipe.
 
     Raises:
         RecipeError: naming each default that has changed.
@@ -33,7 +38,7 @@ def refuse_changed_defaults(run: Path) -> None:
     """
     folder = RunFolder.open(run)
     origins = {value.key: value.origin for value in folder.manifest.configuration}
-    resolve_text(folder.recipe_toml, origin=f"run {run.name}")
+    resolve_text(folder.recipe_toml, origin=f"run {run.name}", settings=settings)
     changed = changed_defaults(folder.recipe_toml, origins)
     if changed:
         listed = "; ".join(f"{c.key} was {_shown(c.stored)} and is {_shown(c.now)} now" for c in changed)
@@ -41,6 +46,19 @@ def refuse_changed_defaults(run: Path) -> None:
             f"defaults have changed since {run} began: {listed}. The run keeps the values that it began with; "
             "--accept-changes goes on."
         )
+
+
+def changed_values(text: str, resolved: Resolved) -> tuple[str, ...]:
+    """The keys of a stored recipe whose values would be stored otherwise now.
+
+    Args:
+        text: the stored recipe.
+        resolved: the same with settings on top; a secret that it was stored without changes nothing.
+    """
+    now = dict(flatten(portable_tree(resolved.recipe.model_dump(mode="json", exclude_none=True))))
+    stored: Tree = tomllib.loads(text)
+    stored.pop("schema_version", None)
+    return tuple(key for key, value in flatten(stored) if now.get(key) != value)
 
 
 def changed_defaults(text: str, origins: Mapping[str, str]) -> tuple[ChangedDefault, ...]:

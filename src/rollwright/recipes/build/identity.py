@@ -21,6 +21,7 @@ from rollwright.recipes.build.session import Foundation
 from rollwright.recipes.build.start import checkpoint_at
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.resolve import Resolved
+from rollwright.recipes.withheld import portable_text, without_secrets
 from rollwright.record import digest
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def refuse_other_experiment(folder: RunFolder, differences: Sequence[Difference]
 
 
 def event_now(kind: str, text: str, *, step: int | None = None, path: str | None = None) -> Event:
-    """A happening, stamped now."""
-    fields = {} if path is None else {"path": path}
-    return Event(at=datetime.now(UTC), kind=kind, text=text, step=step, fields=fields)
+    """A happening, stamped now; without secrets, and a path as it is stored."""
+    fields = {} if path is None else {"path": portable_text(path)}
+    told = portable_text(without_secrets(text))
+    return Event(at=datetime.now(UTC), kind=kind, text=told, step=step, fields=fields)

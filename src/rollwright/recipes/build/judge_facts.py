@@ -80,15 +80,19 @@ def _model_of(client: JudgeClient) -> str:
 def _decoding(client: JudgeClient) -> Mapping[str, float | str]:
     match client:
         case ServerJudge():
-            return {"temperature": client.temperature, "max_tokens": client.max_tokens, "seed": client.seed}
+            return {
+                "temperature": client.temperature,
+                "max_tokens": float(client.max_tokens),
+                "seed": float(client.seed),
+            }
         case EngineJudge():
             sampling = client.sampling
             return {
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
-                "top_k": sampling.top_k,
+                "top_k": float(sampling.top_k),
                 "min_p": sampling.min_p,
-                "max_tokens": client.max_tokens,
+                "max_tokens": float(client.max_tokens),
             }
         case _:
             return {"decoding": UNKNOWN}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any, cast
 
 from rollwright.evaluation import EvaluationProtocol
 from rollwright.evidence.manifest import (
@@ -46,6 +47,7 @@ from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.config.world import WorldEnvironmentConfig
 from rollwright.recipes.flat import flatten
 from rollwright.recipes.resolve import Resolved
+from rollwright.recipes.withheld import portable_tree
 from rollwright.recipes.worlds.table import WORLDS
 from rollwright.record import EligibleRow, Environment, digest
 from rollwright.tasks import GENERATED, UNSTATED, Mixture, Provenance, license_of
@@ -89,13 +91,14 @@ class ManifestFacts:
 
 def config_sha256(recipe: RecipeConfig) -> str:
     """Of every value that decides a run; a manifest holds it. Where metrics are sent decides nothing."""
-    return digest(recipe.model_dump(mode="json", exclude_none=True, exclude={"exporters"}))
+    stored = portable_tree(recipe.model_dump(mode="json", exclude_none=True, exclude={"exporters"}))
+    return digest(cast("Any", stored))
 
 
 def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
     """Freeze what was decided."""
     recipe = resolved.recipe
-    values = recipe.model_dump(mode="json", exclude_none=True)
+    values = portable_tree(recipe.model_dump(mode="json", exclude_none=True))
     commit = code_commit()
     template_sha256 = digest((facts.tokenizer / "chat_template.jinja").read_text(encoding="utf-8"))
     return Manifest(

@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -60,17 +61,24 @@ class ServerJudge:
             async with httpx2.AsyncClient(verify=self.certificates, timeout=None, trust_env=False) as client:
                 response = await client.post(f"{self.url}/chat/completions", json=asked, headers=headers)
         except httpx2.HTTPError as error:
-            raise JudgeUnavailableError(f"{self.url}: {type(error).__name__}: {error}") from error
+            raise JudgeUnavailableError(f"{self._place}: {type(error).__name__}: {error}") from error
         if not response.is_success:
             raise JudgeUnavailableError(
-                f"{self.url} answered {response.status_code}: {response.text[:_LONGEST_COMPLAINT]}"
+                f"{self._place} answered {response.status_code}: {response.text[:_LONGEST_COMPLAINT]}"
             )
         try:
             return self._reply(cast("object", response.json()))
         except (ValueError, LookupError, TypeError) as error:
             raise JudgeUnavailableError(
-                f"{self.url} answered with something else than a chat completion: {response.text[:_LONGEST_COMPLAINT]}"
+                f"{self._place} answered with something else than a chat completion: "
+                f"{response.text[:_LONGEST_COMPLAINT]}"
             ) from error
+
+    @property
+    def _place(self) -> str:
+        """The address for people and records: without user, password and query."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def _reply(self, answer: object) -> JudgeReply:
         said = cast("Mapping[str, list[Mapping[str, Mapping[str, object]]]]", answer)
