@@ -81,12 +81,12 @@ def three_seeds(run: MeasuredRun) -> list[MeasuredRun]:
 
 def changed(run: MeasuredRun, /, **fields: object) -> MeasuredRun:
     """With other numbers."""
-    return dataclasses.replace(run, numbers=dataclasses.replace(run.numbers, **fields))  # type: ignore[arg-type]
+    return dataclasses.replace(run, numbers=dataclasses.replace(run.numbers, **fields))  # type: ignore[arg-type] - chosen by the test
 
 
 def of_manifest(run: MeasuredRun, /, **sections: object) -> MeasuredRun:
     """With other sections of its manifest."""
-    made = dataclasses.replace(run.numbers.manifest, **sections)  # type: ignore[arg-type]
+    made = dataclasses.replace(run.numbers.manifest, **sections)  # type: ignore[arg-type] - chosen by the test
     values = {value.key: value.value for value in made.configuration}
     return changed(run, manifest=made, manifests=(made,), configuration=values)
 

@@ -407,7 +407,7 @@ def test_the_verb_follows_from_the_evidence():
         "mechanism": "this suggests",
         "undisclosed": "unknown:",
     }
-    assert {kind: verb_of(kind) for kind in said} == said  # type: ignore[arg-type]
+    assert {kind: verb_of(kind) for kind in said} == said  # type: ignore[arg-type] - chosen by the test
 
 
 def test_a_claim_wears_the_weakest_of_its_labels():
@@ -419,10 +419,10 @@ def test_a_claim_wears_the_weakest_of_its_labels():
 
 def all_passed(kind: str) -> Claim:
     return Claim(
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,  # type: ignore[arg-type] - chosen by the test
         about="a run",
         evidence="measured",
-        conditions=tuple(Condition(requirement=r, outcome="passed", because="seen") for r in REQUIRED[kind]),  # type: ignore[index]
+        conditions=tuple(Condition(requirement=r, outcome="passed", because="seen") for r in REQUIRED[kind]),  # type: ignore[index] - chosen by the test
         finding="what was found",
         chains=(),
     )
