@@ -51,7 +51,7 @@ def _wait_for_charts(page):
     wait_until(
         page,
         "[...document.querySelectorAll('[data-curve]')].filter((c) => c.getBoundingClientRect().top < innerHeight)"
-        ".every((c) => !c.querySelector('.chart-note').textContent.startsWith('Drawn by'))",
+        ".every((c) => !/^(Drawn by|Reading)/.test(c.querySelector('.chart-note').textContent))",
     )
 
 
@@ -233,7 +233,8 @@ def test_a_training_is_watched_from_its_first_step_to_its_last(chromium, tmp_pat
     import sys
 
     command = [sys.executable, "-m", "rollwright", "train", "arithmetic-tool", "--run-dir", str(tmp_path / "live")]
-    for setting in ("run.steps=3", "rollout.batch_size=16", "evaluation.tasks=6", "stages.warm_start.steps=4"):
+    few = ("run.steps=3", "rollout.batch_size=16", "evaluation.tasks=6", "stages.warm_start.steps=4")
+    for setting in (*few, "stages.warm_start.warmup_updates=1"):
         command += ["--set", setting]
     with served(str(tmp_path)) as address:
         context = chromium.new_context()
@@ -244,9 +245,11 @@ def test_a_training_is_watched_from_its_first_step_to_its_last(chromium, tmp_pat
         assert "no run in" in page.locator("main").inner_text()
         training = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
-            page.wait_for_selector("a[href='/r/live']")
+            while not page.locator("a[href='/r/live']").count():
+                assert training.poll() in (None, 0), training.communicate()[1]
+                page.wait_for_timeout(100)
             page.goto(address + "r/live")
-            wait_until(page, "document.querySelector('dl.facts dd.big').textContent.trim().startsWith('7')")
+            wait_until(page, "document.querySelector('dl.facts dd.big').textContent.trim().startsWith('7')", 240)
             assert training.wait(timeout=240) == 0, training.stderr
             wait_until(page, "document.querySelector('dl.facts').textContent.includes('at rest')")
         finally:

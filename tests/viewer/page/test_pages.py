@@ -361,7 +361,7 @@ def test_it_is_still_there_to_read(hostile):
     client, slug = hostile
     text = Seen(client.get(f"/r/{slug}/episode/t000000-00-0").text).text
     assert "<script>window.harmed = 1" in text
-    assert "␛[31mred" in text
+    assert "⟨U+001B⟩[31mred" in text
     assert "⟨U+202E⟩" in text
     assert "{{ 7 * 7 }}" in text
 

@@ -12,8 +12,8 @@ from rollwright.viewer.page.text import clip, show_hidden
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        ("\x1b[31mred", "␛[31mred"),
-        ("a\x00b\x7f", "a␀b␡"),
+        ("\x1b[31mred", "⟨U+001B⟩[31mred"),
+        ("a\x00b\x7f", "a⟨U+0000⟩b⟨U+007F⟩"),
         ("\u202eevil", "⟨U+202E⟩evil"),
         ("\u2066x\u2069", "⟨U+2066⟩x⟨U+2069⟩"),
         ("zero\u200bwidth\ufeff", "zero⟨U+200B⟩width⟨U+FEFF⟩"),
@@ -22,7 +22,7 @@ from rollwright.viewer.page.text import clip, show_hidden
         ("\ud800", "⟨U+D800⟩"),
         ("\U000e0041", "⟨U+E0041⟩"),
         ("\u3164", "⟨U+3164⟩"),
-        ("two\nlines\tand\r", "two\nlines\tand␍"),
+        ("two\nlines\tand\r", "two\nlines\tand⟨U+000D⟩"),
         ("Grüße, 日本語, 한국어, עברית, العربية, ½ × √2, 🙂", "Grüße, 日本語, 한국어, עברית, العربية, ½ × √2, 🙂"),
     ],
 )

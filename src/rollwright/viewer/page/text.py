@@ -9,12 +9,11 @@ import unicodedata
 
 __all__ = ["clip", "show_hidden"]
 
-_KEPT = frozenset("\n\t")
 _SUSPECT = re.compile(r"[^\x20-\x7e\n\t\u00a1-\u00ac\u00ae-\u02ff\u4e00-\u9fef\uac00-\ud7a3]")
 
 
 def show_hidden(text: str) -> str:
-    """The text with every invisible or direction-changing character named in place: `␛[31m`, `⟨U+202E⟩`.
+    """The text with every invisible or direction-changing character named in place: `⟨U+001B⟩[31m`.
 
     Args:
         text: anything; a lone surrogate is named too, so that the result can always be encoded.
@@ -29,15 +28,10 @@ def clip(text: str, limit: int) -> str:
 
 def _named(match: re.Match[str]) -> str:
     character = match[0]
-    code = ord(character)
-    if code < 0x20 and character not in _KEPT:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "\u2421"
     # Controls, formats (bidi, zero width), surrogates, private and unassigned; separators other than a space.
     category = unicodedata.category(character)
     if category.startswith("C") or category in ("Zl", "Zp") or _is_blank(character):
-        return f"⟨U+{code:04X}⟩"
+        return f"⟨U+{ord(character):04X}⟩"
     return character
 
 

@@ -98,6 +98,7 @@ function draw(chart, figure) {
 }
 
 async function load(chart) {
+  if (!plots.has(chart)) chart.querySelector(".chart-note").textContent = "Reading the numbers of the run …";
   try {
     const answer = await fetch(chart.dataset.curve);
     const figure = await answer.json();
