@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rollwright.evaluation.gates_checked import check_gates
 from rollwright.evaluation.gates_of_runs import judge_run, records_of
 from rollwright.evidence import CommitRows, EvidenceError, RunFolder, query
 from rollwright.evidence.gates import read_gates, record_gates
@@ -385,6 +386,23 @@ def test_verdicts_are_kept_with_what_they_were_about(tmp_path: Path):
     (kept,) = read_gates(run)
     assert kept.verdict == judged[0].verdict
     assert (kept.step, kept.purpose, kept.what) == (6, "run", "mean of the last 2 steps of entropy/full")
+
+
+def test_a_verdict_that_was_edited_is_found(tmp_path: Path):
+    run = write_run(
+        tmp_path / "run",
+        gated_manifest([gate(metric="entropy/full", limit=0.5)]),
+        series("entropy/full", dict(ENTROPY), model="policy"),
+    )
+    with RunFolder.open(run, "write") as folder:
+        record_gates(folder.path, records_of(judge_run(run), "run", START))
+    assert check_gates(run) == ()
+    text = (run / "gates.json").read_text(encoding="utf-8")
+    (run / "gates.json").write_text(text.replace('"failed"', '"passed"'), encoding="utf-8")
+    (finding,) = check_gates(run)
+    assert (finding.text.partition(":")[0], finding.expected.partition(":")[0]) == ("passed", "failed")
+    (run / "gates.json").write_text(text.replace('"gate": "g"', '"gate": "another"'), encoding="utf-8")
+    assert "without such a gate" in check_gates(run)[0].text
 
 
 def test_judging_a_run_loads_no_torch():

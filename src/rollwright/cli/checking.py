@@ -53,12 +53,17 @@ def check(
     rollwright check runs/arithmetic-tool-seed0 --depth recipe --json
     ```
     """
+    from dataclasses import replace
+
+    from rollwright.evaluation.gates_checked import check_gates
     from rollwright.evidence import check_loaded, load_run
 
     import_from_here()
     with load_run(run) as loaded:
         report = check_loaded(loaded)
         report = _deeper(loaded, report, depth)
+    if report.is_sound:
+        report = replace(report, findings=check_gates(run))
     if json:
         _print(report)
     else:
