@@ -116,11 +116,6 @@ FORGERIES = {
         first(lambda r: is_policy(r) and a_train(r), lambda r: r.update(origin="environment")),
         "it weighs tokens of origin environment",
     ),
-    "an observation called something else": (
-        "segments",
-        first(lambda r: r["origin"] == "tool", lambda r: r.update(origin="environment")),
-        "and is of origin environment",
-    ),
     "a start": (
         "segments",
         first(lambda r: r["segment"] == 3, lambda r: r.update(start=r["start"] + 1)),
@@ -211,6 +206,11 @@ FORGERIES = {
         first(lambda _: True, lambda r: r.update(payload=r["payload"].replace('"answer":"', '"answer":"1'))),
         "its id is not the digest of its payload",
     ),
+    "an observation called something else": (
+        "segments",
+        first(lambda r: r["origin"] == "tool", lambda r: r.update(origin="environment")),
+        "and is of origin environment",
+    ),
 }
 
 
@@ -230,9 +230,9 @@ def test_the_run_with_the_fault_says_which_tokens_of_the_tool_were_weighed():
     assert all(f.place.startswith("receipts ") and f.expected == "policy of policy only" for f in findings)
 
 
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", range(7))
 def test_of_many_changes_by_a_careful_forger_each_is_found(run, part):
-    names = list(FORGERIES)[part::5]
+    names = list(FORGERIES)[part::7]
     for name in names:
         table, change, _ = FORGERIES[name]
         forge(run, table, change, care="chain")
