@@ -87,6 +87,12 @@ class TestNames:
         assert alias_of(name, "trl") == (alias.trl and alias.trl.replace("*", "exact"))
         assert alias_of(name, "verl") == (alias.verl and alias.verl.replace("*", "exact"))
 
+    def test_the_table_for_people_has_the_same_rows(self):
+        text = (Path(__file__).parents[3] / "docs/how-to/send-metrics-elsewhere.md").read_text()
+        rows = [[cell.strip().strip("`") for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+        table = [row for row in rows if len(row) == 3 and "/" in row[0]]
+        assert table == [[alias.ours, alias.trl or "", alias.verl or ""] for alias in ALIASES]
+
     @pytest.mark.parametrize("names", ["trl", "verl"])
     def test_no_two_of_ours_get_one_name_and_none_is_the_folder_of_another(self, names):
         theirs = [one for alias in ALIASES if (one := alias.trl if names == "trl" else alias.verl)]
