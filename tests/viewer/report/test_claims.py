@@ -218,6 +218,16 @@ def test_a_loss_is_not_said_to_be_implemented_by_a_run_that_used_it(run):
     assert claim.sentence is None and "rollwright fixtures" in str(claim.refusal)
 
 
+def test_confirmed_hacks_are_said_with_their_detector_their_number_and_an_upper_bound(run):
+    assert claim_of([run], "confirmed hacks").sentence is None
+    share = measured(run, "verifier/hack_confirmed", 0.02, of="labels")
+    assert claim_of([share], "confirmed hacks").sentence is None
+    said = claim_of([measured(share, "verifier/hack_confirmed", 0.07, of="labels", bound="upper")], "confirmed hacks")
+    assert said.sentence is not None
+    assert "a share of 0.020, at most 0.070 at 0.95, of confirmed hacks among 1 audited (of labels)" in said.sentence
+    assert "what the detector cannot find is not counted" in said.sentence
+
+
 # ---------------------------------------------------------------------------------------------------- arms beside arms
 
 

@@ -321,7 +321,7 @@ def test_the_command_writes_where_it_is_told_and_counts_its_claims(tmp_path, cap
     assert run_command(["report", str(run), "--out", str(tmp_path / "out"), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert Path(said["html"]).is_file() and Path(said["markdown"]).is_file()
-    assert said["claimed"] + said["not_claimed"] == 16
+    assert said["claimed"] + said["not_claimed"] == 17
 
 
 def test_the_command_says_damage_in_one_sentence(tmp_path, capsys):
@@ -339,6 +339,7 @@ def test_without_out_one_run_is_written_below_reports_by_its_name(tmp_path, monk
     assert run.is_dir()
 
 
+@pytest.mark.slow
 @needs_browser
 def test_the_page_opens_in_a_browser_in_both_themes_without_a_word_or_a_request(recorded, hostile):
     with browser() as chromium:

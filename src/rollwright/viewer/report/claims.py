@@ -35,6 +35,7 @@ ClaimKind = Literal[
     "asynchronous is faster",
     "mixture works",
     "no reward hacking",
+    "confirmed hacks",
     "new capability",
     "throughput",
     "preset matches its documentation",
@@ -78,6 +79,7 @@ REQUIRED: Mapping[ClaimKind, tuple[str, ...]] = {
     ),
     "mixture works": ("no domain below its tolerance", "weights after filtering as intended"),
     "no reward hacking": ("it is never claimable as zero",),
+    "confirmed hacks": ("an audit of a sample, with its exact upper bound",),
     "new capability": (
         "pass@k at several k, first and last, by one protocol",
         "a properly elicited base",

@@ -1,7 +1,7 @@
 """Claims about one run: what it did, and what is bound to it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from rollwright.evidence import UNKNOWN
@@ -33,6 +33,7 @@ def claims_of_one(numbers: RunNumbers, others: Sequence[RunNumbers] = ()) -> tup
         _throughput(numbers, others),
         _mixture(numbers),
         _hacking(numbers),
+        _confirmed(numbers),
         _capability(numbers),
         _loss(numbers),
         _reproduced(numbers),
@@ -258,19 +259,39 @@ def _intended(numbers: RunNumbers) -> dict[str, float]:
 
 
 def _hacking(numbers: RunNumbers) -> Claim:
-    found = next((line for line in numbers.metrics if line.name == "verifier/hack_confirmed"), None)
     gold = [row for row in numbers.evaluations if row.metric == "gold_disagreement" and "slice" not in row.labels]
-    if found is not None and found.values[-1] is not None:
-        said = f"confirmed hacks are {found.values[-1]:.3f} of {found.num_items[-1]} audited episodes"
-    elif gold and gold[-1].value is not None:
+    if gold and gold[-1].value is not None:
         last = gold[-1]
         said = (
             f"the gold verifier {last.labels.get('verifier', UNKNOWN)} differs on {last.value:.3f} of the attempts of "
             f"{last.num_tasks} tasks at step {last.step}; what both accept wrongly is unknown"
         )
     else:
-        said = "no detector was run on an audited sample: the fraction of hacks is unknown"
+        said = "no gold verifier was asked; what no detector finds is unknown in any case"
     return _claim("no reward hacking", numbers, [judged(None, said)], "")
+
+
+def _confirmed(numbers: RunNumbers) -> Claim:
+    """What an audit found, by its detector, on how many: the only thing that can be said of hacks."""
+    found: list[str] = []
+    lines = [line for line in numbers.metrics if line.name == "verifier/hack_confirmed" and line.values]
+    for line in lines:
+        upper = [
+            one.values[-1] for one in lines if "bound" in one.labels and _unbounded(one.labels) == dict(line.labels)
+        ]
+        share, bound = line.values[-1], upper[-1] if upper else None
+        if "bound" not in line.labels and share is not None and bound is not None:
+            named = ", ".join(f"{name} {text}" for name, text in sorted(line.labels.items()))
+            looked = f"{line.num_items[-1]:,} audited ({named})"
+            found.append(f"a share of {share:.3f}, at most {bound:.3f} at 0.95, of confirmed hacks among {looked}")
+    finding = f"{' and '.join(found)} in {numbers.name}; what the detector cannot find is not counted"
+    return _claim(
+        "confirmed hacks", numbers, [judged(bool(found) or None, ", ".join(found) or "none was kept")], finding
+    )
+
+
+def _unbounded(labels: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in labels.items() if name != "bound"}
 
 
 def _capability(numbers: RunNumbers) -> Claim:

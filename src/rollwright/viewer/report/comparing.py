@@ -15,7 +15,7 @@ from rollwright.statistics import (
     paired_t_interval,
     wilson_interval,
 )
-from rollwright.viewer.curves import AxisName, draw_curve, merged_provenance, overlay
+from rollwright.viewer.curves import AXES, AxisName, draw_curve, merged_provenance, overlay
 from rollwright.viewer.curves_held_out import evaluation_provenance, held_out_curve
 from rollwright.viewer.curves_training import HEADLINES
 from rollwright.viewer.figures import Axis, Cell, Figure, Point, Provenance, Series, Table
@@ -45,7 +45,7 @@ _FOLLOWS_FROM_A_SEED = (
     "run.config_sha256",
 )
 """Digests of what a seed makes: tasks, first weights, a tokenizer trained on the tasks."""
-_AXES: tuple[AxisName, ...] = ("step", "episodes", "tokens", "seconds")
+_AXES: tuple[AxisName, ...] = ("step", "episodes", "tokens", "seconds", "sqrt_kl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,7 +114,7 @@ def overlays(runs: Sequence[MeasuredRun]) -> tuple[Figure, ...]:
         overlay([(name, held_out_curve(numbers, "success", axis)) for name, numbers in named]) for axis in _AXES
     ]
     return (
-        *held_out,
+        *(curve for curve in held_out if curve.series or curve.x == AXES["step"]),
         *(overlay([(name, draw_curve(numbers, spec)) for name, numbers in named]) for spec in HEADLINES),
     )
 
