@@ -234,7 +234,7 @@ def test_a_training_is_watched_from_its_first_step_to_its_last(chromium, tmp_pat
 
     command = [sys.executable, "-m", "rollwright", "train", "arithmetic-tool", "--run-dir", str(tmp_path / "live")]
     few = ("run.steps=3", "rollout.batch_size=16", "evaluation.tasks=6", "stages.warm_start.steps=4")
-    for setting in (*few, "stages.warm_start.warmup_updates=1"):
+    for setting in (*few, "stages.warm_start.warmup_updates=1", "learner.warmup_updates=1"):
         command += ["--set", setting]
     with served(str(tmp_path)) as address:
         context = chromium.new_context()
@@ -243,18 +243,20 @@ def test_a_training_is_watched_from_its_first_step_to_its_last(chromium, tmp_pat
         watch.follow(page)
         page.goto(address)
         assert "no run in" in page.locator("main").inner_text()
-        training = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        said = (tmp_path / "said").open("w+")
+        training = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
         try:
             while not page.locator("a[href='/r/live']").count():
-                assert training.poll() in (None, 0), training.communicate()[1]
+                assert training.poll() in (None, 0), (tmp_path / "said").read_text()
                 page.wait_for_timeout(100)
             page.goto(address + "r/live")
             wait_until(page, "document.querySelector('dl.facts dd.big').textContent.trim().startsWith('7')", 240)
-            assert training.wait(timeout=240) == 0, training.stderr
+            assert training.wait(timeout=240) == 0
             wait_until(page, "document.querySelector('dl.facts').textContent.includes('at rest')")
         finally:
             training.kill()
-            training.communicate()
+            training.wait()
+            said.close()
         for path in ("time", "curves", "episodes", "ledger", "steps", "step/7", "gates", "events", "manifest"):
             page.goto(f"{address}r/live/{path}")
             assert page.locator("h1").count() == 1

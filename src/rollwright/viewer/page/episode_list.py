@@ -49,7 +49,7 @@ _CONDITIONS: Final = {
     "tool": "trajectory_id IN (SELECT trajectory_id FROM {tool_calls} WHERE tool = $tool)",
 }
 _LONGEST_TEXT = 500
-_SUGGESTED_COMMITS = 20
+_SUGGESTED_COMMITS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,10 @@
 """One step: what it weighed, which episodes moved it most, and what it wrote."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rollwright.evidence import Commit
 from rollwright.evidence.following import Look, Row
 from rollwright.viewer.page.errors import NotFoundError
 
@@ -102,22 +104,12 @@ def _moved(look: Look, step: int, component: str) -> list[Row]:
         commits=look.of_step(step),
     )
     names = [row["trajectory_id"] for row in rows[:_MOST]]
-    heads = {
-        row["trajectory_id"]: row
-        for row in (
-            look.ask(
-                "SELECT trajectory_id, stage, group_id, purpose, task_id, task_source, terminal_reason, reward, "
-                "unscored_reason, "
-                "avg(reward) OVER (PARTITION BY purpose, group_id) AS group_mean FROM {trajectories} WHERE group_id IN "
-                "(SELECT group_id FROM {trajectories} WHERE list_contains($names, trajectory_id)) "
-                "QUALIFY list_contains($names, trajectory_id)",
-                {"names": names},
-                commits=[c for c in look.holding("trajectories") if c.step <= step][-200:],
-            )
-            if names
-            else []
-        )
-    }
+    lag = max((int(row["lag"]) for row in rows), default=0)
+    holding = [c for c in look.holding("trajectories") if c.step <= step]
+    # Episodes are recorded as they end: with their step, or as much earlier as their oldest token.
+    heads = _heads(look, names, [c for c in holding if c.step >= step - lag])
+    if len(heads) < len(names):
+        heads = _heads(look, names, holding)
     nothing: Row = dict.fromkeys(
         (
             "stage",
@@ -132,3 +124,19 @@ def _moved(look: Look, step: int, component: str) -> list[Row]:
         )
     )
     return [{**nothing, **heads.get(row["trajectory_id"], {}), **row} for row in rows]
+
+
+def _heads(look: Look, names: Sequence[str], commits: Sequence[Commit]) -> dict[str, Row]:
+    """Of each episode what became of it, with the mean of its group, as these commits hold them."""
+    if not names:
+        return {}
+    found = look.ask(
+        "WITH heads AS (SELECT trajectory_id, stage, group_id, purpose, task_id, task_source, terminal_reason, reward, "
+        "unscored_reason FROM {trajectories}) "
+        "SELECT *, avg(reward) OVER (PARTITION BY purpose, group_id) AS group_mean FROM heads WHERE group_id IN "
+        "(SELECT group_id FROM heads WHERE list_contains($names, trajectory_id)) "
+        "QUALIFY list_contains($names, trajectory_id)",
+        {"names": list(names)},
+        commits=commits,
+    )
+    return {row["trajectory_id"]: row for row in found}
