@@ -137,10 +137,19 @@ STALENESS: tuple[CurveSpec, ...] = (
         ),
     ),
     CurveSpec(
+        slug="queue-age",
+        title="From an episode's end to its training",
+        y=Axis(name="waiting", unit="s"),
+        lines=(LineSpec(metric="stale/queue_age", by="stat"),),
+    ),
+    CurveSpec(
         slug="stale-dropped",
-        title="Tokens that age alone withheld",
-        y=Axis(name="share of eligible tokens", unit=_SHARE),
-        lines=(LineSpec(metric="stale/dropped", by="source"),),
+        title="What age alone took",
+        y=Axis(name="share of eligible tokens, or of slots", unit=_SHARE),
+        lines=(
+            LineSpec(metric="stale/dropped", by="source"),
+            LineSpec(metric="stale/cancelled", name="slots cut for their age"),
+        ),
     ),
 )
 
@@ -157,6 +166,12 @@ DATA: tuple[CurveSpec, ...] = (
         title="How trained episodes ended",
         y=Axis(name="share of episodes", unit=_SHARE),
         lines=(LineSpec(metric="terminal/reason", by="reason"),),
+    ),
+    CurveSpec(
+        slug="rejected",
+        title="Ended attempts that were filtered, expired or failed",
+        y=Axis(name="share of ended attempts", unit=_SHARE),
+        lines=(LineSpec(metric="data/rejected", name="all"), LineSpec(metric="data/rejected", by="rule")),
     ),
     CurveSpec(
         slug="repetition",
@@ -177,11 +192,14 @@ TOOLS: tuple[CurveSpec, ...] = (
     CurveSpec(
         slug="tool-errors",
         title="Calls that went wrong",
-        y=Axis(name="share of calls", unit=_SHARE),
+        y=Axis(name="share of calls, or as named", unit=_SHARE),
         lines=(
             LineSpec(metric="env/invalid_action", name="no call of a tool"),
             LineSpec(metric="env/tool_error", name="the tool failed"),
             LineSpec(metric="env/timeout", name="out of time"),
+            LineSpec(metric="env/parser_error", name="episodes with a call that could not be read"),
+            LineSpec(metric="env/violation", name="episodes with a refused call"),
+            LineSpec(metric="env/crash", name="attempts that something broke"),
         ),
     ),
 )
@@ -204,6 +222,15 @@ SYSTEMS: tuple[CurveSpec, ...] = (
         y=Axis(name="throughput", unit="tokens/s"),
         lines=(LineSpec(metric="sys/tokens_s", name="tokens/s"),),
         note="a number of this machine and these lengths; it says nothing of another",
+    ),
+    CurveSpec(
+        slug="accepted-per-hour",
+        title="Trained episodes an hour",
+        y=Axis(name="episodes", unit="1/h"),
+        lines=(
+            LineSpec(metric="sys/accepted_per_gpu_hour", by="per", name="trained, per"),
+            LineSpec(metric="sys/useful_per_gpu_hour", by="per", name="with a gradient, per"),
+        ),
     ),
 )
 

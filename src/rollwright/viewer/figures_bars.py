@@ -1,13 +1,23 @@
 """Bars of a run: mixture before and after filtering, ends of episodes, who was busy and who waited, ages of tokens."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rollwright.viewer.curves import LineSpec, metrics_provenance
 from rollwright.viewer.figures import NOT_MEASURED_BY_A_PROTOCOL, UNKNOWN, Axis, Figure, Point, Provenance, Series
-from rollwright.viewer.figures_run import RunNumbers
+from rollwright.viewer.figures_run import MetricLine, RunNumbers
 
-__all__ = ["bottleneck", "lag_bars", "mixture_bars", "parts_bars", "tables_provenance", "terminal_bars"]
+__all__ = [
+    "bottleneck",
+    "difficulty_bars",
+    "lag_bars",
+    "mixture_bars",
+    "parts_bars",
+    "tables_provenance",
+    "terminal_bars",
+]
 
+_BUCKETS = ("0", "(0,0.25]", "(0.25,0.5]", "(0.5,0.75]", "(0.75,1)", "1", "unscored")
+_WHEN = {"before_filter": "sampled", "trained": "trained"}
 _STATES = ("busy", "syncing", "starved", "blocked")
 
 
@@ -30,6 +40,31 @@ def mixture_bars(numbers: RunNumbers) -> Figure:
         ),
         note="the difference is what filtering, age and failures took",
         absent="" if sources else "no slot was dispatched: this run trained on demonstrations alone, or not at all",
+    )
+
+
+def difficulty_bars(numbers: RunNumbers) -> Figure:
+    """Prompts by success rate, of all that was sampled and of what was trained; each step counts by its prompts."""
+    lines = [
+        one for one in numbers.metrics if one.name == "reward/difficulty" and set(one.labels) == {"bucket", "when"}
+    ]
+    supervised = {one.stage for one in numbers.manifest.algorithm if one.estimator == "supervised"}
+    steps = {step for step, stage in numbers.stages.items() if stage not in supervised}
+    shares = {(one.labels["when"], one.labels["bucket"]): _mean_over(one, steps) for one in lines}
+    shown = [(name, when) for when, name in _WHEN.items() if any(shares.get((when, b)) is not None for b in _BUCKETS)]
+    return Figure(
+        slug="difficulty",
+        title="Difficulty before and after filtering",
+        x=Axis(name="success rate of a prompt", unit=""),
+        y=Axis(name="share of prompts", unit="fraction"),
+        series=tuple(
+            _bars(name, "fraction", [shares.get((when, bucket)) or 0.0 for bucket in _BUCKETS], numbers.last_step)
+            for name, when in shown
+        ),
+        categories=_BUCKETS,
+        provenance=metrics_provenance(numbers, [LineSpec(metric="reward/difficulty")]),
+        note="supervised steps are left out",
+        absent="" if shown else "no step of reinforcement learning has reward/difficulty",
     )
 
 
@@ -129,6 +164,17 @@ def _part_seconds(numbers: RunNumbers) -> dict[tuple[str, str], float]:
         for line in numbers.metrics
         if line.name == "time/part" and set(line.labels) == {"part", "state"}
     }
+
+
+def _mean_over(line: MetricLine, steps: Collection[int]) -> float | None:
+    """Over these steps, each by its items; None where none of them has a value."""
+    known = [
+        (value, items)
+        for step, value, items in zip(line.steps, line.values, line.num_items, strict=True)
+        if value is not None and step in steps
+    ]
+    total = sum(items for _, items in known)
+    return sum(value * items for value, items in known) / total if total else None
 
 
 def _slots(numbers: RunNumbers, source: str, state: str | None) -> int:

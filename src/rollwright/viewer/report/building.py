@@ -7,7 +7,14 @@ from rollwright.viewer.curves import AXES, AxisName, draw_curve
 from rollwright.viewer.curves_held_out import held_out_curve, pass_at_k_curve
 from rollwright.viewer.curves_training import DATA, LEARNING, POLICY, STALENESS, SYSTEMS, TOOLS
 from rollwright.viewer.figures import Cell, Figure, Table
-from rollwright.viewer.figures_bars import lag_bars, mixture_bars, parts_bars, tables_provenance, terminal_bars
+from rollwright.viewer.figures_bars import (
+    difficulty_bars,
+    lag_bars,
+    mixture_bars,
+    parts_bars,
+    tables_provenance,
+    terminal_bars,
+)
 from rollwright.viewer.figures_run import RunNumbers
 from rollwright.viewer.figures_tables import (
     events_table,
@@ -41,6 +48,7 @@ def sections_of_run(numbers: RunNumbers) -> tuple[Section, ...]:
             title="Data, ledger and exclusions",
             blocks=(
                 mixture_bars(numbers),
+                difficulty_bars(numbers),
                 terminal_bars(numbers),
                 *(draw_curve(numbers, one) for one in DATA),
                 ledger_table(numbers),
