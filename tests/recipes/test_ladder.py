@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from itertools import combinations
 from math import prod
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from rollwright.cli.main import run_command
 from rollwright.evaluation.gates import judge
+from rollwright.evidence import RunFolder
+from rollwright.evidence.gates import read_gates
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.ladder.climbing import levels_to
 from rollwright.recipes.ladder.factorial import signs_of, specs_of
@@ -19,9 +22,12 @@ from rollwright.recipes.ladder.level_runs import runs_of
 from rollwright.recipes.ladder.mathematics.level_zero import climb_mathematics
 from rollwright.recipes.ladder.measures import MEASURES
 from rollwright.recipes.ladder.plan import Limit, load_plan
+from rollwright.recipes.ladder.recording import record_verdicts
 from rollwright.recipes.ladder.report import LadderVerdict, LevelReport, Table, document_of, markdown_of, write_report
 from rollwright.recipes.ladder.runs import LadderOrder, LadderRun, last_step
+from rollwright.recipes.resolve import recipe_toml
 from rollwright.record.gates import Measured
+from tests.evidence.runs import START, manifest
 
 PLANNED = (1, 2, 3, 4, 6)
 LIMIT = Limit(measure="gain", bound="at_least", limit=0.1, label="I", source="chosen here")
@@ -203,6 +209,18 @@ def test_a_report_holds_every_gate_with_its_limit_label_and_source(tmp_path: Pat
     document = json.loads((tmp_path / "level-2.json").read_text(encoding="utf-8"))
     assert document == json.loads(json.dumps(document_of(found)))
     assert document["verdicts"][0]["verdict"]["measured"]["high"] == "inf"
+
+
+def test_verdicts_stand_in_the_folder_of_their_run_and_are_written_once(of_two: tuple[LadderRun, ...], tmp_path: Path):
+    run = replace(of_two[1], path=tmp_path / "run")
+    RunFolder.create(run.path, manifest(), recipe_toml(run.resolved.recipe)).close()
+    record_verdicts(run, [verdict(0.3, low=0.2, high=0.4)], level=2, at=START)
+    (found,) = read_gates(run.path)
+    assert (found.purpose, found.step, found.label, found.limit_source) == ("ladder", 24, "I", "chosen here")
+    assert found.verdict.outcome == "passed"
+    before = (run.path / "gates.json").stat().st_mtime_ns
+    record_verdicts(run, [verdict(0.3, low=0.2, high=0.4)], level=2, at=START + timedelta(days=1))
+    assert (run.path / "gates.json").stat().st_mtime_ns == before
 
 
 def test_level_five_says_where_its_limits_come_from():

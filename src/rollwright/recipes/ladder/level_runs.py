@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import cast
 
 from rollwright.evaluation.gates import judge
@@ -15,6 +16,7 @@ from rollwright.recipes.ladder.factorial import specs_of
 from rollwright.recipes.ladder.faults import LadderFault, fault_named
 from rollwright.recipes.ladder.measures import Subject, measure_named
 from rollwright.recipes.ladder.plan import Limit, Plan, RunSpec
+from rollwright.recipes.ladder.recording import record_verdicts
 from rollwright.recipes.ladder.report import LadderVerdict, LevelReport, RunNote
 from rollwright.recipes.ladder.runs import LadderOrder, LadderRun, asked_recipe, bring_to_end, last_step, run_of
 from rollwright.recipes.ladder.tables import tables_of
@@ -55,11 +57,15 @@ def climb_runs(plan: Plan, order: LadderOrder, commands: Commands, heard: Callab
         jobs = [_job(run, commands, heard) for run in layer]
         commands.all_of(jobs, at_once=order.at_once)
     views = tuple(view_of(run) for run in planned.runs)
+    verdicts = tuple(_verdicts(plan, order, views, planned.missing))
+    for view in views:
+        own = [one for one in verdicts if one.run == view.run.name]
+        record_verdicts(view.run, own, level=plan.number, at=datetime.now(UTC))
     return LevelReport(
         level=plan.number,
         title=plan.title,
         scale=plan.scale,
-        verdicts=tuple(_verdicts(plan, order, views, planned.missing)),
+        verdicts=verdicts,
         tables=tables_of(plan, views) if views else (),
         runs=tuple(_note(view, order) for view in views),
         notes=tuple(_notes(order, views)),
