@@ -311,7 +311,7 @@ class Loop:
             graders=parts.graders,
             num_useful=len({receipt.trajectory_id for receipt in taken.learned.receipts if receipt.influence > 0}),
         )
-        measures = (*collected.measures, *self._recoveries())
+        measures = (*collected.measures, *parts.prompts.see(collected.groups), *self._recoveries())
         of_step = step_metrics(
             at.step, episodes, balance=at.balance.by_state, clock=clock, now=parts.now(), measures=measures
         )

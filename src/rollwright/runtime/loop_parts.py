@@ -16,6 +16,7 @@ from rollwright.runtime.observers import Observer
 from rollwright.runtime.parts import Collector, GroupCounter, Learner
 from rollwright.runtime.probes import EngineProbe
 from rollwright.runtime.progress import EvaluationPoint
+from rollwright.runtime.prompt_metrics import PromptWatch
 from rollwright.runtime.saving import CheckpointRule
 from rollwright.runtime.shutdown import Shutdown
 from rollwright.runtime.timebook import TimeBook
@@ -75,6 +76,8 @@ class LoopParts:
     success_threshold: float
     graders: frozenset[str] = frozenset()
     """Verifiers that each say whether a task was solved; where two differ, a metric says so."""
+    prompts: PromptWatch = field(default_factory=lambda: PromptWatch(()))
+    """Compares a step's prompts with the held-out ones."""
     restored_s: float | None = None
     """What it took to take a checkpoint back; None: nothing was."""
     alarms: AlarmWatch = field(default_factory=lambda: AlarmWatch(()))

@@ -38,6 +38,7 @@ from rollwright.runtime.observers import EvaluationProgress, Observer
 from rollwright.runtime.own_thread import OwnThread
 from rollwright.runtime.parts import GroupCounter
 from rollwright.runtime.probes import EngineProbe, ProbeRule, fixed_contexts
+from rollwright.runtime.prompt_metrics import PromptWatch
 from rollwright.runtime.replaying import FixedCounter
 from rollwright.runtime.restarting import RestartingEngine, RestartRules
 from rollwright.runtime.saving import CheckpointRule
@@ -291,7 +292,8 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
         now=episodes.clock.now,
         success_threshold=recipe.verifier.success_threshold,
         graders=frozenset(p.verifier.name for p in episodes.composition.parts if p.role == "outcome"),
-        alarms=order.alarms or AlarmWatch(build_alarms(recipe)),
+        prompts=PromptWatch([t for one in foundation.protocols if one.split == "held_out" for t in one.tasks]),
+        alarms=order.alarms or _alarms(recipe, order),
         judge=gate_judge(order.folder),
     )
     return parts, learner, engine
@@ -341,6 +343,12 @@ def _guarded_episodes(
         composition=guarded.verifiers.composition,
     )
     return episodes, guarded.breakers
+
+
+def _alarms(recipe: RecipeConfig, order: LoopOrder) -> AlarmWatch:
+    """As the recipe says; a replay, which is not gone on with, is told of them and never paused."""
+    rules = build_alarms(recipe)
+    return AlarmWatch(rules if order.replay is None else [replace(rule, action="warn") for rule in rules])
 
 
 def _checkpoint_rule(recipe: RecipeConfig) -> CheckpointRule:
