@@ -100,6 +100,15 @@ ENTROPY, LENGTH = "last of entropy/full", "max of len/response"
             "second verifier",
             "failed",
         ),
+        (
+            lambda run: evaluated(
+                run,
+                *(evaluation_rows(step, "gold_success", 0.4, verifier="exact") for step in (0, 2)),
+                drop="gold",
+            ),
+            "second verifier",
+            "not enough evidence",
+        ),
         (lambda run: gated(run, {LENGTH: "passed"}), "entropy", "not enough evidence"),
         (lambda run: gated(run, {ENTROPY: "failed", LENGTH: "passed"}), "entropy", "failed"),
         (lambda run: gated(run, {ENTROPY: "passed"}), "length", "not enough evidence"),

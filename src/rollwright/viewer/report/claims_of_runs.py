@@ -178,7 +178,7 @@ def _recovery(arm: Arm) -> Condition:
 
 def _second_verifier(arm: Arm) -> Condition:
     said: list[str] = []
-    better: list[bool] = []
+    gains: list[float] = []
     for run in arm.runs:
         pair = _start_and_end(run)
         rows = {
@@ -186,12 +186,14 @@ def _second_verifier(arm: Arm) -> Condition:
             for row in run.numbers.evaluations
             if row.metric == "gold_success" and "slice" not in row.labels
         }
-        ends = [] if pair is None else [rows[s.step] for s in pair if s.step in rows]
-        if len(ends) < 2 or ends[0].value is None or ends[1].value is None:
+        ends = [] if pair is None else [rows[s.step].value for s in pair if s.step in rows]
+        if len(ends) < 2 or ends[0] is None or ends[1] is None:
             return _answer(None, f"no gold verifier judged both ends of {run.numbers.name}")
-        better.append(ends[1].value > ends[0].value)
-        said.append(f"{run.numbers.name}: {ends[0].value:.3f} then {ends[1].value:.3f}")
-    return _answer(all(better) if better else None, "; ".join(said))
+        gains.append(ends[1] - ends[0])
+        said.append(f"{run.numbers.name}: {ends[0]:.3f} then {ends[1]:.3f}")
+    if min(gains) < 0:
+        return _answer(all(gain >= 0 for gain in gains), "; ".join(said))
+    return _answer(True if min(gains) > 0 else None, "; ".join(said))
 
 
 def _limits(runs: Sequence[MeasuredRun], *metrics: str) -> Condition:
