@@ -38,7 +38,7 @@ from rollwright.evidence.durable import disk_errors, remove_partials, sync_folde
 from rollwright.evidence.errors import EvidenceError, FolderExistsError, ShardError
 from rollwright.evidence.events import Event, append_event, read_events, seal_events
 from rollwright.evidence.locking import FolderLock, lock_folder
-from rollwright.evidence.manifest import Manifest, manifest_to_json
+from rollwright.evidence.manifest import Manifest, Retention, manifest_to_json
 from rollwright.evidence.metric_log import MetricLine, append_line, keep_lines, read_lines
 from rollwright.evidence.segments import abandon_segments, read_manifests, write_segment
 from rollwright.evidence.shards import assert_whole, file_sha256, read_shard
@@ -148,6 +148,12 @@ class RunFolder:
     def eligible(self) -> tuple[EligibleRow, ...]:
         """What any segment trains, each once."""
         return tuple(dict.fromkeys(row for manifest in self.manifests for row in manifest.eligible))
+
+    @property
+    def retention(self) -> Retention:
+        """What receipts keep in all segments: the least that one of them kept."""
+        kept = {manifest.receipts for manifest in self.manifests}
+        return next(one for one in ("sums", "runs", "full") if one in kept)
 
     def manifest_of(self, commit: Commit) -> Manifest:
         """The manifest that a commit was made under.

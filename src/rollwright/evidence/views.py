@@ -10,7 +10,6 @@ from typing import Literal, assert_never
 import duckdb
 
 from rollwright.evidence.errors import QueryError
-from rollwright.evidence.manifest import Manifest
 from rollwright.evidence.run_folder import RunFolder
 from rollwright.evidence.shards import Shard, assert_intact, assert_whole
 from rollwright.record import EligibleRow
@@ -62,25 +61,25 @@ def connect(path: Path, *, verification: Verification = "digests") -> duckdb.Duc
         for shard in commit.shards:
             _verify(folder.path, shard, verification)
     connection = duckdb.connect(":memory:")
-    lay_views(connection, folder.manifest, lambda table: _source(folder, table))
+    lay_views(connection, folder, lambda table: _source(folder, table))
     _confine(connection, [_place(folder, shard) for commit in folder.commits for shard in commit.shards])
     return connection
 
 
-def lay_views(connection: duckdb.DuckDBPyConnection, manifest: Manifest, source: Callable[[Table], str]) -> None:
+def lay_views(connection: duckdb.DuckDBPyConnection, folder: RunFolder, source: Callable[[Table], str]) -> None:
     """Make the macro and the views of a run.
 
     Args:
         connection: an empty database.
-        manifest: whose run and which eligible pairs they speak of.
+        folder: whose run and which eligible pairs they speak of: those of all segments.
         source: what a table's committed rows are read from, as SQL.
     """
     connection.execute("SET enable_progress_bar = false")
     connection.execute(_EXPAND)
-    run_id = _text(manifest.run.run_id)
-    connection.execute(_eligible(manifest.eligible))
+    run_id = _text(folder.manifest.run.run_id)
+    connection.execute(_eligible(folder.eligible))
     for table in CONTRACT_TABLES:
-        derived = ", ".join([f"{run_id} AS run_id", *_derived(table.name, manifest.eligible)])
+        derived = ", ".join([f"{run_id} AS run_id", *_derived(table.name, folder.eligible)])
         connection.execute(f"CREATE VIEW {table.name} AS SELECT *, {derived} FROM {source(table)}")
     connection.execute(f"CREATE VIEW tasks AS SELECT DISTINCT ON (task_id) *, {run_id} AS run_id FROM {source(TASKS)}")
     connection.execute(_SLOTS)

@@ -67,7 +67,7 @@ def check_loaded(run: LoadedRun) -> CheckReport:
         unread.append("whether tokens say what the calls and results say: the folder carries no tokenizer.")
     return CheckReport(
         findings=tuple(dict.fromkeys(findings)),
-        not_checked=(*not_checked(run.folder.manifest.receipts), *unread),
+        not_checked=(*not_checked(run.folder.retention), *unread),
         num_commits=len(run.folder.commits),
         num_receipts=run.tables["receipts"].num_rows,
         num_trajectories=run.tables["trajectories"].num_rows,

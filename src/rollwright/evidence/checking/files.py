@@ -123,7 +123,8 @@ def _recipe(run: LoadedRun) -> Iterator[Finding]:
     said = {key: value for key, value in _flat("", tree) if key != "schema_version"}
     first: Manifest = run.manifests[-1]
     kept = {v.key: json.loads(v.value) for v in first.configuration}
-    for key in sorted(kept.keys() & said.keys()):
+    shared = (key for key in kept.keys() & said.keys() if not key.startswith("exporters."))
+    for key in sorted(shared):
         if kept[key] != said[key]:
             yield Finding(
                 place="recipe.toml", text=f"{key} is {said[key]!r}", expected=f"{kept[key]!r}, as the manifest says"

@@ -25,7 +25,7 @@ _RUNS = ("advantage", "token_weight", "correction", "flags")
 
 def check_gradients(run: LoadedRun) -> Iterator[Finding]:
     """Every gradient is covered, no foreign token weighs anything, and every number is what the others make it."""
-    retention = run.folder.manifest.receipts
+    retention = run.folder.retention
     if "receipts" not in run.missing:
         yield from audit_findings(run)
     for question in questions("receipts"):
@@ -42,7 +42,7 @@ def check_gradients(run: LoadedRun) -> Iterator[Finding]:
 
 def audit_findings(run: LoadedRun) -> Iterator[Finding]:
     """The audit query, as far as the retention allows."""
-    name = "audit_sums" if run.folder.manifest.receipts == "sums" else "audit"
+    name = "audit_sums" if run.folder.retention == "sums" else "audit"
     for place, due, found, faults in run.rows(query_text(name)):
         said = [_number(value) for value in (due, found, faults)]
         place = str(place)

@@ -104,7 +104,7 @@ def load_run(path: Path) -> Generator[LoadedRun]:
     tables = {table.name: reading.table(table) for table in STORED_TABLES}
     with duckdb.connect(":memory:") as connection:
         _lay_tables(connection, tables, reading.shards)
-        lay_views(connection, folder.manifest, lambda table: f"stored_{table.name}")
+        lay_views(connection, folder, lambda table: f"stored_{table.name}")
         yield LoadedRun(
             folder=folder,
             tables=tables,

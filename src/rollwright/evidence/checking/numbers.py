@@ -26,11 +26,11 @@ def check_numbers(run: LoadedRun) -> Iterator[Finding]:
         return
     for name, labels, sql in _OF_UPDATES:
         yield from _compared(run, name, labels, sql, of="update")
-    if run.folder.manifest.receipts != "sums":
+    if run.folder.retention != "sums":
         for name, labels, sql in _OF_TOKENS:
             yield from _compared(run, name, labels, sql, of="update")
         yield from _denominators(run)
-    if run.folder.manifest.receipts == "full":
+    if run.folder.retention == "full":
         for name, labels, sql in _OF_SCORES:
             yield from _compared(run, name, labels, sql, of="update")
 
