@@ -45,7 +45,8 @@ def test_files_are_compared_by_text_and_runs_of_words_and_a_limit_decides_the_ex
 
 def test_parquet_and_a_named_field_are_read(tmp_path, capsys):
     path = tmp_path / "b.parquet"
-    parquet.write_table(pa.table({"body": [SHARED, "other"], "n": [1, 2]}), str(path))
+    table = pa.table({"body": [SHARED, "other"], "n": [1, 2]})  # pyright: ignore[reportAttributeAccessIssue] - not among our stubs
+    parquet.write_table(table, str(path))
     a = lines(tmp_path / "a.jsonl", {"body": SHARED})
     assert run_command(["data", "overlap", a, str(path), "--field", "body", "--json"]) == 0
     assert last(capsys)["leaked"] == 1

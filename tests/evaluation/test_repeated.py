@@ -139,7 +139,7 @@ def test_the_gap_is_what_the_reward_pays_and_the_gold_verifier_does_not():
     named = {"verifier": "gold"}
     assert row_of(rows, "success").value == 0.5 and row_of(rows, "gold_success", **named).value == 0.25
     gap = row_of(rows, "gold_gap", **named)
-    assert gap.value == 0.25 and gap.low < 0.25 < gap.high
+    assert gap.value == 0.25 and gap.low is not None and gap.high is not None and gap.low < 0.25 < gap.high
     assert row_of(rows, "gold_disagreement", **named).value == 0.25
 
 

@@ -334,7 +334,7 @@ def evaluate_run(order: EvaluationOrder, observer: Observer) -> Evaluation:
             [
                 d
                 for d in manifest_differences(folder.manifest, now)
-                if not (asked_otherwise and d.path.startswith("evaluation."))
+                if not (asked_otherwise and d.path.startswith(("evaluation.", "digests.protocol ")))
             ],
         )
         observer.run_started(_started(foundation, folder, checkpoint.step, None))
