@@ -45,8 +45,8 @@ SMALL = (
     "tasks.num_held_out=32",
     PARITY,
 )
-TURN = ("run.steps=16", "evaluation.every=16", "evaluation.tasks=100", "stages.warm_start.steps=160")
-"""Of level 2: as much as learns within a minute."""
+TURN = ("run.steps=20", "evaluation.every=20", "evaluation.tasks=120")
+"""Of level 2: as much as learns within a minute, behind its own warm start."""
 TOOL = ("evaluation.tasks=60", "evaluation.samples=1", "stages.warm_start.steps=60", "stages.warm_start.batch_size=32")
 """Of level 1: what the gate on observations needs is a call with its result, not skill."""
 COMMAND = "rollwright ladder 5"
