@@ -77,6 +77,20 @@ def test_scoring_changes_nothing():
     assert learner.optimizer.num_applied == 0
 
 
+def test_a_frozen_reference_is_scored_in_any_cut_and_stands_while_the_policy_moves():
+    learner, batch = learner_of(token_budget=16), batch_of(two_turn_groups(), grpo())
+    with pytest.raises(LearnerError, match="no reference to score under"):
+        learner.score_reference(batch)
+    learner.freeze_reference()
+    own, before = learner.score(batch).logprobs, learner.score_reference(batch)
+    assert np.array_equal(own, before.logprobs, equal_nan=True)
+    learner.train(batch, grpo(), first_update=1)
+    after = learner.score_reference(batch)
+    assert np.array_equal(before.logprobs, after.logprobs, equal_nan=True)
+    assert not np.array_equal(learner.score(batch).logprobs, after.logprobs, equal_nan=True)
+    assert before.weight_bytes == sum({t.data_ptr(): t.nbytes for t in learner.weights().values()}.values())
+
+
 @pytest.mark.case("F101")
 def test_a_token_is_scored_by_the_state_before_it_and_the_first_has_none():
     given_case = case("F101")
