@@ -20,6 +20,7 @@ from rollwright.batches.metrics import batch_metrics, observed_metrics, update_m
 from rollwright.batches.planner import give_credit, plan_step, with_score
 from rollwright.batches.receipts import eligible_rows, receipts_of
 from rollwright.batches.rules import BatchRules, SegmentScores
+from rollwright.batches.stored_scores import outcome_of_scores
 from rollwright.batches.updates import components_of, minibatches, plan_updates
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "lay_out",
     "minibatches",
     "observed_metrics",
+    "outcome_of_scores",
     "plan_step",
     "plan_updates",
     "receipts_of",

@@ -85,9 +85,9 @@ def _revisions(run: LoadedRun) -> Iterator[Finding]:
     """Environment and rendering are those that the manifests name."""
     if run.folder.manifest.run.source_run_id is not None:
         return
-    known = {
+    known: dict[str, set[str]] = {
         "environment_revision": {m.environment.revision for m in run.manifests},
-        "rendering_revision": {m.environment.tool_schema_revision for m in run.manifests},
+        "rendering_revision": {str(m.environment.tool_schema_revision) for m in run.manifests},
     }
     for column, allowed in known.items():
         rows = run.rows(f"SELECT trajectory_id, {column} FROM trajectories WHERE environment <> 'none'")
@@ -97,7 +97,7 @@ def _revisions(run: LoadedRun) -> Iterator[Finding]:
             yield Finding(
                 place=f"trajectories {name}",
                 text=f"{column} is {str(value)[:16]}",
-                expected=f"{', '.join(str(one)[:16] for one in sorted(allowed))}, as the manifest says",
+                expected=f"{', '.join(one[:16] for one in sorted(allowed))}, as the manifest says",
                 concern="episodes",
             )
 

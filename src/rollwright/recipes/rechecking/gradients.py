@@ -1,15 +1,12 @@
 """Advantages, weights, flags, corrections and losses of a step, made again and compared with its receipts."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from rollwright.algorithms.composition import loss_terms
 from rollwright.algorithms.controllers import advance_memories, controllers_of, memories_of
-from rollwright.algorithms.objective import TokenStreams
 from rollwright.batches import (
     SegmentScores,
     StepBatch,
@@ -18,6 +15,7 @@ from rollwright.batches import (
     credit_inputs,
     give_credit,
     lay_out,
+    outcome_of_scores,
     plan_updates,
     receipts_of,
 )
@@ -139,69 +137,10 @@ def _scores(step: StoredStep, terms: StageTerms) -> list[SegmentScores]:
 
 def _outcome(plan: UpdatePlan, terms: StageTerms, stored: Mapping[tuple[str, str, int], Receipt]) -> UpdateOutcome:
     """What the recipe's loss says of the scores that the receipts hold."""
-    batch, objective = plan.batch, terms.objective
-    proximal = _stream(batch, plan, stored, objective.component, "proximal")
-    current = _stream(batch, plan, stored, objective.component, "current")
-    reference = _stream(batch, plan, stored, objective.component, "reference")
-    behavior = batch.behavior
-    if current is None:
-        current = proximal
-    known = np.zeros(len(batch.token_ids), np.bool_) if current is None else np.isfinite(current)
-    logprobs = {"behavior": behavior, "proximal": proximal, "current": current, "reference": reference}
-    streams = TokenStreams(
-        row_offsets=torch.tensor(batch.row_offsets),
-        action_mask=torch.tensor(batch.action_mask & _of_rows(batch, plan.rows)),
-        advantages=torch.tensor(batch.advantages, dtype=torch.float32),
-        token_weights=torch.tensor(plan.token_weights[objective.component]),
-        policy_versions=torch.tensor(batch.policy_versions),
-        logprobs={n: torch.tensor(s, dtype=torch.float32) for n, s in logprobs.items() if s is not None}
-        | {
-            name: torch.tensor(stream, dtype=torch.float32)
-            for name, stream in batch.scores.items()
-            if name == "teacher"
-        },
-        values={},
-        entropy=torch.zeros(len(batch.token_ids)),
-        made={name: torch.tensor(values) for name, values in plan.made.items()},
-    )
-    is_applied = any(r.num_kept for r in stored.values()) or not known.any()
-    empty = UpdateOutcome(
-        update=plan.update,
-        proximal=proximal,
-        current=None if current is proximal else current,
-        reference=reference,
-        entropy=None,
-        correction=None,
-        keep=batch.action_mask.copy(),
-        flags=np.zeros(len(batch.token_ids), np.uint16),
-        token_losses={},
-        loss=0.0,
-        grad_norm=0.0,
-        learning_rate=0.0,
-        is_applied=is_applied,
-        skipped_reason=None,
-    )
-    if not known.any():
-        return empty
-    weights = {name: torch.tensor(w) for name, w in plan.token_weights.items()}
-    with torch.no_grad():
-        terms_of_loss = loss_terms(objective, streams, weights)
-    correction = terms_of_loss.correction.numpy().astype(np.float32)
-    losses = {name: term.numpy() for name, term in terms_of_loss.terms.items()}
-    return replace(
-        empty,
-        correction=correction if (correction[batch.action_mask] != 1).any() else None,
-        keep=terms_of_loss.keep.numpy(),
-        flags=terms_of_loss.flags.numpy().astype(np.uint16),
-        token_losses=losses,
-        loss=float(sum(one.sum() for one in losses.values())),
-    )
-
-
-def _of_rows(batch: StepBatch, rows: Sequence[int]) -> NDArray[np.bool_]:
-    chosen = np.zeros(len(batch.rows), np.bool_)
-    chosen[list(rows)] = True
-    return np.repeat(chosen, np.diff(batch.row_offsets))
+    names = ("proximal", "current", "reference")
+    streams = {name: _stream(plan.batch, plan, stored, terms.objective.component, name) for name in names}
+    held = {name: stream for name, stream in streams.items() if stream is not None}
+    return outcome_of_scores(plan, terms.objective, held, is_applied=any(r.num_kept for r in stored.values()))
 
 
 def _stream(

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from transformers import PreTrainedModel
 
 from rollwright.evidence import Checkpoint, Finding, LoadedRun
+from rollwright.learner.forward import Scorer, make_scorer
 from rollwright.learner.models import load_causal_lm
+from rollwright.learner.probing import context_logprobs
+from rollwright.record import ids
 
 __all__ = ["StandingScores"]
 
@@ -81,20 +82,19 @@ class StandingScores:
 
     def _of_version(self, version: int, path: Path) -> Iterator[Finding]:
         try:
-            model = load_causal_lm(path)
+            scorer = make_scorer(load_causal_lm(path))
         except Exception as error:  # noqa: BLE001 - a checkpoint that was altered may raise anything
             self.unchecked.append(f"scores of version {version}: its checkpoint cannot be loaded: {error}")
             return
-        model.eval()
         told: set[str] = set()
         for sampled in self._sampled(version):
-            if sampled.trajectory_id in told or len(sampled.through) > _most_positions(model):
+            if sampled.trajectory_id in told or len(sampled.through) > _most_positions(scorer):
                 continue
-            apart = np.abs(_scores(model, sampled) - sampled.behavior) > _TOLERANCE
+            scores = _scores(scorer, sampled)
+            apart = np.abs(scores - sampled.behavior) > _TOLERANCE
             if apart.any():
                 told.add(sampled.trajectory_id)
                 first = int(np.flatnonzero(apart)[0])
-                scores = _scores(model, sampled)
                 yield Finding(
                     place=f"{sampled.trajectory_id}/{sampled.segment}/{first}",
                     text=f"behavior_logprobs is {sampled.behavior[first]:.6g}: the first token of the episode that the "
@@ -117,14 +117,14 @@ class StandingScores:
             )
 
 
-def _most_positions(model: PreTrainedModel) -> int:
-    return int(model.config.max_position_embeddings)
+def _most_positions(scorer: Scorer) -> int:
+    return int(scorer.model.config.max_position_embeddings)
 
 
-def _scores(model: PreTrainedModel, sampled: _Sampled) -> NDArray[np.float64]:
+def _scores(scorer: Scorer, sampled: _Sampled) -> NDArray[np.float64]:
     """(n,) log-probabilities of a segment's tokens behind their context, at its temperature."""
-    tokens = torch.tensor([list(sampled.through)])
-    with torch.no_grad():
-        logits = model(input_ids=tokens).logits[0, sampled.start - 1 : -1].to(torch.float64) / sampled.temperature
-    chosen = tokens[0, sampled.start :]
-    return torch.log_softmax(logits, dim=-1).gather(1, chosen[:, None])[:, 0].numpy()
+    tokens = ids(list(sampled.through))
+    [found] = context_logprobs(scorer, [tokens])
+    scaled = found[sampled.start - 1 :].astype(np.float64) / sampled.temperature
+    scaled -= np.logaddexp.reduce(scaled, axis=1, keepdims=True)
+    return scaled[np.arange(len(scaled)), tokens[sampled.start :]]
