@@ -28,7 +28,9 @@ def test_it_is_a_run_with_keys_that_differ_and_a_ledger_that_goes_on(large):
         ("ledger", "seq"),
     ):
         [(rows, keys)] = query(large, f"SELECT count(*), count(DISTINCT {key}) FROM {table}").rows
-        assert rows == keys > 500, table
+        assert rows == keys, table
+        assert isinstance(keys, int), table
+        assert keys > 500, table
     assert query(large, "SELECT count(*) FROM slots WHERE state <> 'trained'").rows == ((0,),)
     assert query(large, "SELECT count(*) FROM receipts ANTI JOIN segments USING (trajectory_id, segment)").rows == (
         (0,),

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from rollwright.evidence import RunFolder
+from rollwright.evidence import Event, RunFolder
 from tests.evidence.runs import START, evaluation, task, trained_step, written_run
 from tests.viewer.page.hostile_run import hostile_run
 from tests.viewer.page.pages import OF_A_RUN, Seen, client_of, slug_of
@@ -249,6 +249,27 @@ def test_a_new_commit_changes_the_revision_and_the_page(tmp_path):
     assert (before["step"], after["step"]) == (1, 2)
     assert before["revision"] != after["revision"]
     assert "t000003-01-0" in client.get("/r/run/episodes").text
+
+
+def test_a_writer_an_event_and_a_verdict_change_what_an_open_page_asks_for(tmp_path):
+    path = written_run(tmp_path / "run", steps=1)
+    client = client_of([path])
+
+    def states() -> tuple[str, str]:
+        return client.get("/r/run/live.json").json()["state"], client.get("/live.json").json()["state"]
+
+    seen = [states()]
+    assert states() == seen[0]
+    with RunFolder.open(path, "write") as folder:
+        seen.append(states())
+        folder.record_event(Event(at=START, kind="resumed", text="went on"))
+        seen.append(states())
+        (path / "gates.json").write_text('{"schema_version": 1, "gates": []}')
+        seen.append(states())
+        folder.commit(trained_step(2), at=START)
+        seen.append(states())
+    seen.append(states())
+    assert len({of_run for of_run, _ in seen}) == len({of_list for _, of_list in seen}) == 6
 
 
 def test_a_step_that_a_resume_abandons_is_gone_from_every_page(tmp_path):

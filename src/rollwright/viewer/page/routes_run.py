@@ -12,6 +12,7 @@ from rollwright.record.metrics import METRICS, metric_named
 from rollwright.viewer.page.balance import STATES, balance_by_step, rules_of_slots, slots_of_task, slots_where
 from rollwright.viewer.page.charts import AXIS_NAMES, PARTS, axis_of, drawn, entries_of
 from rollwright.viewer.page.errors import PageError
+from rollwright.viewer.page.live_state import state_of
 from rollwright.viewer.page.manifest_view import sections_of
 from rollwright.viewer.page.part_times import PART_STATES, read_times
 from rollwright.viewer.page.run_summary import held_out, newest_metrics, summarize
@@ -59,6 +60,7 @@ def _add_overview(router: APIRouter, site: Site) -> None:
         look = site.shelf.run(slug).look()
         return JSONResponse(
             {
+                "state": state_of(look),
                 "revision": look.revision,
                 "step": look.last_step,
                 "commits": len(look.commits),

@@ -11,6 +11,7 @@ from rollwright.evidence.following import Look
 from rollwright.viewer.page.charts import AXIS_NAMES, COMPARED, axis_of, drawn, plotted
 from rollwright.viewer.page.comparison import compare_manifests, compare_results
 from rollwright.viewer.page.errors import PageError
+from rollwright.viewer.page.live_state import state_of
 from rollwright.viewer.page.run_summary import RunSummary, summarize
 from rollwright.viewer.page.shelf import ServedRun
 from rollwright.viewer.page.site import Site
@@ -41,11 +42,11 @@ def runs_routes(site: Site) -> APIRouter:
     @router.get("/")
     def runs() -> Response:
         listed = [_listed(run) for run in shelf.runs()]
-        return site.render("runs.html", runs=listed, home=shelf.home, revision=_revision(listed))
+        return site.render("runs.html", runs=listed, home=shelf.home, state=_state(listed))
 
     @router.get("/live.json")
     def live() -> Response:
-        return JSONResponse({"revision": _revision([_looked(run) for run in shelf.runs()])})
+        return JSONResponse({"state": _state([_looked(run) for run in shelf.runs()])})
 
     @router.get("/compare")
     def compare(run: Chosen = [], x: str = "step") -> Response:  # noqa: B006 - FastAPI reads the default, nobody changes it
@@ -93,5 +94,5 @@ def _looked(run: ServedRun) -> ListedRun:
         return ListedRun(run=run, look=None, summary=None, problem=str(error))
 
 
-def _revision(listed: list[ListedRun]) -> str:
-    return " ".join(f"{one.run.slug}:{one.look.revision if one.look else 'none'}" for one in listed)
+def _state(listed: list[ListedRun]) -> str:
+    return " ".join(f"{one.run.slug}:{state_of(one.look) if one.look else 'none'}" for one in listed)

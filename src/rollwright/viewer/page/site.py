@@ -12,6 +12,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from rollwright.viewer.page import words
+from rollwright.viewer.page.live_state import state_of
 from rollwright.viewer.page.shelf import Shelf
 from rollwright.viewer.page.text import clip, show_hidden
 
@@ -61,7 +62,7 @@ def make_site(shelf: Shelf) -> Site:
         clip=clip,
     )
     shared = cast("dict[str, object]", environment.globals)
-    shared.update(run_address=run_address, with_query=with_query, asset=_assets().__getitem__)
+    shared.update(state_of=state_of, run_address=run_address, with_query=with_query, asset=_assets().__getitem__)
     return Site(shelf=shelf, environment=environment)
 
 

@@ -152,7 +152,7 @@ function say(text) {
 }
 
 function watch(live) {
-  let revision = live.dataset.revision;
+  let shown = live.dataset.state;
   let hasFailed = false;
 
   async function look() {
@@ -166,10 +166,10 @@ function watch(live) {
     const state = await answer.json();
     if (hasFailed) say("");
     hasFailed = false;
-    if (state.revision === revision) return;
+    if (state.state === shown) return;
     document.dispatchEvent(new CustomEvent("committed", { detail: state }));
     const isShown = await showNews();
-    if (isShown) revision = state.revision;
+    if (isShown) shown = state.state;
     if (state.step !== undefined) {
       const behind = isShown ? "" : "; what you are in stays as it is until you leave it";
       say(`Step ${state.step} is the newest (commit ${state.commits})${behind}.`);
