@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rollwright.evidence import CommitRows, RunFolder, StoredRun
+from rollwright.evidence import CommitRows, RunFolder, SegmentSection, StoredRun
 from rollwright.recipes.build.manifest import config_sha256
 from rollwright.recipes.build.replay import read_replay
 from rollwright.recipes.errors import RecipeError
@@ -82,5 +82,21 @@ def test_a_run_that_is_being_written_is_refused(tmp_path: Path):
 def test_an_edited_recipe_is_refused(tmp_path: Path):
     begun(tmp_path / "run", digest="1" * 64).close()
     with pytest.raises(RecipeError, match=r"recipe\.toml is not the recipe that the run began with"):
+        replay_run(tmp_path / "run", tmp_path / "again", Listener())
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_run_of_several_segments_is_refused(tmp_path: Path):
+    with begun(tmp_path / "run") as folder:
+        segment = SegmentSection(
+            number=2,
+            reason="another checker",
+            opened_at=START,
+            after_step=0,
+            previous_sha256=folder.newest_manifest_sha256,
+            differences=(),
+        )
+        folder.open_segment(replace(folder.manifest, segment=segment))
+    with pytest.raises(RecipeError, match=r"has 2 segments, made by other code, data, verifiers or values"):
         replay_run(tmp_path / "run", tmp_path / "again", Listener())
     assert not (tmp_path / "again").exists()

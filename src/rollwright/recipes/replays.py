@@ -114,7 +114,13 @@ def _refuse_changed(run: Path, before: _Standing, path: Path) -> None:
 
 
 def _refuse_edited(run: Path, resolved: Resolved) -> None:
-    due, found = RunFolder.open(run).manifest.run.config_sha256, config_sha256(resolved.recipe)
+    folder = RunFolder.open(run)
+    if len(folder.manifests) > 1:
+        raise RecipeError(
+            f"{run} has {len(folder.manifests)} segments, made by other code, data, verifiers or values one after the "
+            "other; a replay makes a whole run anew under one of them, and would compare what was never meant to agree."
+        )
+    due, found = folder.manifest.run.config_sha256, config_sha256(resolved.recipe)
     if found != due:
         raise RecipeError(
             f"{run / 'recipe.toml'} is not the recipe that the run began with (its digest was {due[:16]} and is "
