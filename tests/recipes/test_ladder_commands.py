@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,13 @@ def is_running(process: int) -> bool:
         return False
 
 
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.005)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing ends a process with its parent")
 def test_a_run_is_gone_when_the_ladder_that_asked_for_it_is_killed(tmp_path: Path):
     words = ("train", "arithmetic-tool", "--run-dir", str(tmp_path / "run"))
@@ -38,12 +46,15 @@ def test_a_run_is_gone_when_the_ladder_that_asked_for_it_is_killed(tmp_path: Pat
     )
     assert ladder.stdout is not None and ladder.stdin is not None
     child = int(ladder.stdout.readline())
-    ladder.kill()
-    ladder.communicate(timeout=30)
-    end = time.monotonic() + 60
-    while is_running(child):
-        assert time.monotonic() < end, "the run goes on without its ladder"
-        time.sleep(0.005)
+    try:
+        # It has the program behind it, and so what ties it to its ladder.
+        wait_until(lambda: "pydantic_core" in Path(f"/proc/{child}/maps").read_text(encoding="utf-8"))
+        ladder.kill()
+        ladder.communicate(timeout=30)
+        wait_until(lambda: not is_running(child))
+    finally:
+        if is_running(child):
+            os.kill(child, signal.SIGKILL)
 
 
 def test_a_child_whose_parent_is_another_does_nothing():
@@ -77,14 +88,16 @@ def test_nothing_is_begun_once_the_ladder_was_stopped(tmp_path: Path):
 
 def test_a_failure_is_raised_when_the_jobs_beside_it_have_ended():
     ended: list[str] = []
-    door = threading.Event()
+    both_run, has_failed = threading.Barrier(2), threading.Event()
 
     def fails() -> None:
-        door.set()
+        both_run.wait(30)
+        has_failed.set()
         raise LadderError("the first broke")
 
     def goes_on() -> None:
-        assert door.wait(30)
+        both_run.wait(30)
+        assert has_failed.wait(30)
         ended.append("second")
 
     with pytest.raises(LadderError, match="the first broke"):
