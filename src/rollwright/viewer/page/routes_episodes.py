@@ -16,8 +16,12 @@ __all__ = ["episode_routes"]
 def episode_routes(site: Site) -> APIRouter:
     """`/r/RUN/episodes` and `/r/RUN/episode/ID`."""
     router = APIRouter(prefix="/r/{slug}")
-    readers: dict[str, TokenReader] = {}
+    _add_table(router, site)
+    _add_episode(router, site)
+    return router
 
+
+def _add_table(router: APIRouter, site: Site) -> None:
     @router.get("/episodes")
     def episodes(slug: str, request: Request) -> Response:
         run = site.shelf.run(slug)
@@ -34,6 +38,10 @@ def episode_routes(site: Site) -> APIRouter:
             reasons=REASONS,
             orders=tuple(ORDERS),
         )
+
+
+def _add_episode(router: APIRouter, site: Site) -> None:
+    readers: dict[str, TokenReader] = {}
 
     @router.get("/episode/{name}")
     def episode(slug: str, name: str, color: str = "", receipt: str = "", at: int = 0, token: int = 0) -> Response:
@@ -65,5 +73,3 @@ def episode_routes(site: Site) -> APIRouter:
             },
             reader=reader,
         )
-
-    return router

@@ -11,6 +11,17 @@ from rollwright.viewer.page.errors import NotFoundError
 __all__ = ["StepPage", "read_step"]
 
 _MOST: Final = 50
+_WITHHELD: Final = (
+    "SELECT component, untrained_reason, count(DISTINCT trajectory_id) AS episodes, sum(num_eligible) AS tokens "
+    "FROM {receipts} WHERE step = $step AND untrained_reason IS NOT NULL GROUP BY ALL ORDER BY ALL"
+)
+_METRICS: Final = (
+    "SELECT name, labels, unit, update, value, num_items FROM {metrics} WHERE step = $step "
+    "ORDER BY name, labels::TEXT, update LIMIT 2000"
+)
+_EVALUATIONS: Final = (
+    "SELECT * FROM {evaluations} WHERE step = $step ORDER BY evaluation, metric, labels::TEXT LIMIT 500"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,30 +73,9 @@ def read_step(look: Look, step: int, component: str | None) -> StepPage:
         component=chosen,
         moved=tuple(moved[:_MOST]),
         num_moved=len({row["trajectory_id"] for row in moved}) if len(moved) < 10 * _MOST else 10 * _MOST,
-        withheld=tuple(
-            look.ask(
-                "SELECT component, untrained_reason, count(DISTINCT trajectory_id) AS episodes, "
-                "sum(num_eligible) AS tokens "
-                "FROM {receipts} WHERE step = $step AND untrained_reason IS NOT NULL GROUP BY ALL ORDER BY ALL",
-                {"step": step},
-                commits=commits,
-            )
-        ),
-        metrics=tuple(
-            look.ask(
-                "SELECT name, labels, unit, update, value, num_items FROM {metrics} WHERE step = $step "
-                "ORDER BY name, labels::TEXT, update LIMIT 2000",
-                {"step": step},
-                commits=commits,
-            )
-        ),
-        evaluations=tuple(
-            look.ask(
-                "SELECT * FROM {evaluations} WHERE step = $step ORDER BY evaluation, metric, labels::TEXT LIMIT 500",
-                {"step": step},
-                commits=commits,
-            )
-        ),
+        withheld=tuple(look.ask(_WITHHELD, {"step": step}, commits=commits)),
+        metrics=tuple(look.ask(_METRICS, {"step": step}, commits=commits)),
+        evaluations=tuple(look.ask(_EVALUATIONS, {"step": step}, commits=commits)),
         previous=steps[at - 1] if at > 0 else None,
         following=steps[at + 1] if at + 1 < len(steps) else None,
     )
