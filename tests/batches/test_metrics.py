@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import pearsonr
 
 from rollwright.algorithms import (
     bypassing_proximal,
@@ -348,3 +349,10 @@ def moved_of(segment: int) -> float | None:
     member = episode(chat(("task", 1), ("policy", 2), ("tool", 2)), slot=0, outcome=1.0)
     paid = verdict_on(member.trajectory_id, segment, 0.5, scope="turn")
     return numbers([group(replace(member, verdicts=(*member.verdicts, paid)))])["mask/rewards_moved"]
+
+
+def test_the_correlation_of_probabilities_is_pearsons():
+    behavior, proximal = [-1.0, -0.5, -2.0, -0.1], np.array([np.nan, -1.1, -0.4, -2.2, -0.3], np.float32)
+    found = numbers(one_row(behavior), proximal=proximal, current=proximal)
+    due = np.asarray(pearsonr(np.exp(np.array(behavior)), np.exp(proximal[1:])))[0]
+    assert found["mismatch/prob_corr"] == pytest.approx(float(due), rel=1e-5)
