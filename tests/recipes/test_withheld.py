@@ -3,8 +3,8 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
+import duckdb
 import pytest
 
 from rollwright.evidence import RunFolder
@@ -161,7 +161,5 @@ def content_of(path: Path) -> bytes:
     """What a file says; of a table, every text in it, since a shard is compressed."""
     if path.suffix != ".parquet":
         return path.read_bytes()
-    import pyarrow.parquet as pq
-
-    rows: Any = pq.read_table(path)
-    return json.dumps(rows.to_pylist(), default=str).encode()
+    rows = duckdb.connect().execute("SELECT * FROM read_parquet($path)", {"path": str(path)}).fetchall()
+    return json.dumps(rows, default=str).encode()

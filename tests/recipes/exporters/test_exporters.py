@@ -1,5 +1,6 @@
 """Metrics reach each service through its own client, and no service can stop or slow a run."""
 
+import importlib
 import importlib.util
 import json
 import struct
@@ -107,10 +108,8 @@ class TestTensorBoard:
     def read(self, folder: Path) -> dict[str, list[tuple[int, float]]]:
         reader = EventAccumulator(str(folder))
         reader.Reload()
-        return {
-            tag: [(event.step, round(event.value, 6)) for event in reader.Scalars(tag)]
-            for tag in reader.Tags()["scalars"]
-        }
+        tags: Any = reader.Tags()
+        return {tag: [(event.step, round(event.value, 6)) for event in reader.Scalars(tag)] for tag in tags["scalars"]}
 
     def test_its_own_reader_reads_values_and_configuration_back(self, tmp_path):
         client = TensorBoardClient(folder=None)
@@ -156,7 +155,7 @@ class TestMlflow:
         first.begin(run_of(tmp_path))
         for step in (1, 2):
             first.log(record(step, is_last_of_step=False, eval__success=0.5))
-            first.log(record(step, reward__total=0.1 * step, **{"reward__total.stat:std": 0.0}))
+            first.log(record(step, reward__total=0.1 * step, reward__std=0.0))
         first.end()
         again = self.client(tmp_path)
         again.begin(run_of(tmp_path, resumed_step=1))
@@ -191,12 +190,11 @@ class TestWandb:
 
 def wandb_rows(file: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """History and configuration of an offline run, by the client's own messages."""
-    from wandb.proto import wandb_internal_pb2
-
+    messages: Any = importlib.import_module("wandb.proto.wandb_internal_pb2")
     history: list[dict[str, Any]] = []
     config: dict[str, Any] = {}
     for content in records_of(file.read_bytes()):
-        one = wandb_internal_pb2.Record()
+        one = messages.Record()
         one.ParseFromString(content)
         if one.WhichOneof("record_type") == "history":
             history.append(
