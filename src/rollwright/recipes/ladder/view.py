@@ -20,9 +20,10 @@ __all__ = ["Attempt", "RunView", "Sources", "view_of"]
 _SERIES = ("entropy/sampled", "len/response", "len/trunc_rate", "env/invalid_action", "env/timeout")
 _ATTEMPTS = f"""WITH own AS (
   SELECT trajectory_id, min(policy_version) AS version,
-    exp(sum(list_sum(behavior_logprobs)) / greatest(sum(len(token_ids)), 1)) AS certainty,
-    count(*) - count(DISTINCT coalesce(state_hash, trajectory_id || segment)) AS repeats
+    exp(sum(list_sum(behavior_logprobs)) / greatest(sum(len(token_ids)), 1)) AS certainty
   FROM segments WHERE policy IS NOT NULL GROUP BY trajectory_id),
+stood AS (SELECT trajectory_id, count(state_hash) - count(DISTINCT state_hash) AS repeats
+  FROM segments GROUP BY trajectory_id),
 spoken AS (SELECT trajectory_id, count(*) AS turns, bool_or(list_contains(s.token_ids, root.token_ids[1])) AS imitates
   FROM segments s JOIN (SELECT trajectory_id, context, token_ids FROM segments WHERE parent IS NULL) root
   USING (trajectory_id, context) WHERE s.policy IS NOT NULL GROUP BY trajectory_id),
@@ -33,7 +34,8 @@ judged AS (SELECT trajectory_id, json_group_object(verifier, value) AS verdicts
 SELECT version, task_id, task_source, coalesce(json_extract_string(tasks.payload, '$.info.slice'), task_source),
   reward, num_action_tokens, terminal_reason, coalesce(calls, 0), coalesce(invalid, 0), coalesce(verdicts, '{{}}'),
   certainty, imitates, turns, repeats
-FROM trajectories JOIN own USING (trajectory_id) JOIN spoken USING (trajectory_id) LEFT JOIN tasks USING (task_id)
+FROM trajectories JOIN own USING (trajectory_id) JOIN spoken USING (trajectory_id)
+  JOIN stood USING (trajectory_id) LEFT JOIN tasks USING (task_id)
   LEFT JOIN called USING (trajectory_id) LEFT JOIN judged USING (trajectory_id)
 WHERE purpose = 'evaluation' AND group_id < {GROUPS_PER_COMMIT} AND reward IS NOT NULL
 ORDER BY group_id, slot"""
