@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 
 from rollwright.recipes.build.machine import code_commit
-from rollwright.recipes.ladder.arms import Arm, complete
-from rollwright.recipes.ladder.figures import ArmFigures, figures_of
-from rollwright.recipes.ladder.level import FinalProtocol
+from rollwright.recipes.ladder.commands import open_commands
+from rollwright.recipes.ladder.lag.arms import Arm, complete
+from rollwright.recipes.ladder.lag.figures import ArmFigures, figures_of
+from rollwright.recipes.ladder.lag.level import FinalProtocol
 from rollwright.recipes.resolve import resolve
 from rollwright.statistics import clustered_interval, nested_bootstrap_interval
 
@@ -119,13 +120,14 @@ def quality_arm(name: str, seed: int, folder: Path, settings: Sequence[str]) -> 
 def compare_quality(folder: Path, record: Path | None, settings: Sequence[str], final: FinalProtocol) -> bool:
     """Train, measure and judge; True where both limits hold."""
     found: dict[str, dict[int, ArmFigures]] = {name: {} for name in QUALITY_ARMS}
-    for seed in SEEDS:
-        for name in QUALITY_ARMS:
-            arm = quality_arm(name, seed, folder, settings)
-            complete(arm, final, lambda sentence: print(sentence, flush=True))
-            found[name][seed] = figures_of(arm, final)
-            figures = found[name][seed]
-            say(figures.commit, [seed], {"arm": name, **shown(figures)}, record)
+    with open_commands() as commands:
+        for seed in SEEDS:
+            for name in QUALITY_ARMS:
+                arm = quality_arm(name, seed, folder, settings)
+                complete(arm, final, commands, lambda sentence: print(sentence, flush=True))
+                found[name][seed] = figures_of(arm, final)
+                figures = found[name][seed]
+                say(figures.commit, [seed], {"arm": name, **shown(figures)}, record)
     conclusion = concluded(found["lag 0"], found["lag 2, in flight"])
     say(code_commit(), SEEDS, conclusion, record)
     return conclusion["quality_holds"] and conclusion["time_holds"]

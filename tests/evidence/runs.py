@@ -57,9 +57,7 @@ NUM_ACTION_TOKENS = 5
 def task(number: int = 0) -> Task:
     payload = f'{{"answer":"{number}","prompt":"1+{number}"}}'
     sha256 = hashlib.sha256(payload.encode()).hexdigest()
-    return Task(
-        task_id=f"arithmetic/{sha256[:16]}", source="arithmetic", revision="1", split="train", payload=payload
-    )
+    return Task(task_id=f"arithmetic/{sha256[:16]}", source="arithmetic", revision="1", split="train", payload=payload)
 
 
 def policy_segment(number: int, parent: int, start: int, tokens: list[int], turn: int, version: int) -> Segment:
