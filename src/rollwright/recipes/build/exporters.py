@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import assert_never
 
 from rollwright.evidence import MetricLine, RunFolder, StoredRun
+from rollwright.evidence.gates import GateRecord, read_gates
 from rollwright.recipes.config.exporters import (
     ExporterConfig,
     MlflowConfig,
@@ -18,9 +19,9 @@ from rollwright.recipes.config.exporters import (
 )
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
-from rollwright.recipes.exporters.client import ExportClient, ExportedRun
+from rollwright.recipes.exporters.client import ExportClient, ExportedRun, ExportRecord
 from rollwright.recipes.exporters.mlflow import MlflowExportClient
-from rollwright.recipes.exporters.naming import evaluation_values, step_values
+from rollwright.recipes.exporters.naming import Names, evaluation_values, gate_values, renamed, step_values
 from rollwright.recipes.exporters.observing import ExportSeat, LoggedObserver
 from rollwright.recipes.exporters.sending import Sender
 from rollwright.recipes.exporters.tensorboard import TensorBoardClient
@@ -65,7 +66,8 @@ def logged(
         now: the clock.
     """
     seats = [ExportSeat(sender=Sender(_client(config)), names=config.names) for config in recipe.exporters]
-    observer = LoggedObserver(first=first, folder=folder, seats=seats, now=now)
+    gates = read_gates(folder.path) if seats else ()
+    observer = LoggedObserver(first=first, folder=folder, seats=seats, now=now, gates=gates)
     stack.callback(observer.close)
     run = ExportedRun(
         run_id=folder.manifest.run.run_id,
@@ -74,9 +76,21 @@ def logged(
         configuration={value.key: value.value for value in folder.manifest.configuration},
         resumed_step=resumed_step,
     )
+    lines = folder.metric_lines() if seats and resumed_step is not None else ()
     for seat in seats:
-        seat.sender.begin(run)
+        seat.sender.begin(replace(run, history=_history(lines, gates, seat.names)))
     return observer
+
+
+def _history(lines: Sequence[MetricLine], gates: Sequence[GateRecord], names: Names) -> tuple[ExportRecord, ...]:
+    """What was offered of these, in that order: evaluation, gates and step of each step."""
+    told = [(line.step, line.kind == "step", line.values) for line in lines]
+    for step in sorted({gate.step for gate in gates}):
+        told.append((step, False, gate_values([gate for gate in gates if gate.step == step])))
+    return tuple(
+        ExportRecord(step=step, values=renamed(values, names), is_last_of_step=is_last)
+        for step, is_last, values in sorted(told, key=lambda one: one[:2])
+    )
 
 
 def mend_log(recipe: RecipeConfig, folder: RunFolder, *, step: int, now: Callable[[], datetime]) -> None:

@@ -1,6 +1,6 @@
 """What a service's client is to us: it begins, takes records one by one, and ends; all on a thread of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +10,16 @@ __all__ = ["ExportClient", "ExportRecord", "ExportedRun", "MissingClientError"]
 
 class MissingClientError(Exception):
     """The package of a service is not installed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRecord:
+    """What one step, one evaluation or the gates of a step measured."""
+
+    step: int
+    values: Mapping[str, float]
+    is_last_of_step: bool
+    """False for an evaluation and for gates, whose step is told of after them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,16 +34,8 @@ class ExportedRun:
     """Dotted key to value, as text; without secrets and absolute paths."""
     resumed_step: int | None
     """The step that the run goes on from; None: it begins."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportRecord:
-    """What one step or one evaluation measured."""
-
-    step: int
-    values: Mapping[str, float]
-    is_last_of_step: bool
-    """False for an evaluation, whose step is told of after it."""
+    history: Sequence[ExportRecord] = ()
+    """All that happened up to that step, in order: a kill may have kept the last of it from the service."""
 
 
 class ExportClient(Protocol):

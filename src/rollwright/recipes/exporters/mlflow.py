@@ -64,6 +64,8 @@ class MlflowExportClient:
             made = client.create_run(place, run_name=self.run_name or run.name, tags={_TAG: run.run_id})
             self._run_id = made.info.run_id
             self._describe(run)
+        for record in run.history:
+            self.log(record)
 
     def log(self, record: ExportRecord) -> None:
         """Add the values at their step, unless it is there already."""

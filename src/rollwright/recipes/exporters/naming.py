@@ -7,16 +7,19 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from rollwright.evidence.gates import GateRecord
 from rollwright.recipes.exporters.aliases import alias_of
 from rollwright.record import EvaluationRow, Metric
 
-__all__ = ["Names", "evaluation_values", "renamed", "step_values"]
+__all__ = ["Names", "evaluation_values", "gate_values", "renamed", "step_values"]
 
 Names = Literal["rollwright", "trl", "verl"]
 """Whose names are used; what the others have no name for keeps ours, behind `rollwright/`."""
 
 _ITSELF = ("model", "policy")
 """The label of the model that is trained; a name without it means that one."""
+
+_OUTCOMES = {"passed": 1.0, "failed": 0.0}
 
 
 def step_values(metrics: Sequence[Metric]) -> dict[str, float | None]:
@@ -43,6 +46,17 @@ def evaluation_values(rows: Sequence[EvaluationRow]) -> dict[str, float | None]:
         if row.low is not None and row.high is not None:
             found[f"{name}.low"], found[f"{name}.high"] = row.low, row.high
     return found
+
+
+def gate_values(records: Sequence[GateRecord]) -> dict[str, float | None]:
+    """`gate/NAME`: 1 passed, 0 failed, undefined where there is not enough evidence; and what was measured."""
+    values: dict[str, float | None] = {}
+    for record in records:
+        verdict = record.verdict
+        name = _word(f"gate/{verdict.gate}")
+        values[name] = _OUTCOMES.get(verdict.outcome)
+        values[f"{name}.measured"] = verdict.measured.value
+    return values
 
 
 def renamed(values: Mapping[str, float | None], names: Names) -> dict[str, float]:

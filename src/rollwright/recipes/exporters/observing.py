@@ -1,13 +1,13 @@
 """The observers behind the screen: the log in the run's folder, and what is sent elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from rollwright.evidence import EvidenceError, MetricLine, RunFolder
 from rollwright.evidence.gates import GateRecord, read_gates
 from rollwright.recipes.exporters.client import ExportRecord
-from rollwright.recipes.exporters.naming import Names, evaluation_values, renamed, step_values
+from rollwright.recipes.exporters.naming import Names, evaluation_values, gate_values, renamed, step_values
 from rollwright.recipes.exporters.sending import Sender
 from rollwright.runtime.observers import (
     EvaluationProgress,
@@ -18,9 +18,7 @@ from rollwright.runtime.observers import (
     StepReport,
 )
 
-__all__ = ["ExportSeat", "LoggedObserver", "gate_values"]
-
-_OUTCOMES = {"passed": 1.0, "failed": 0.0}
+__all__ = ["ExportSeat", "LoggedObserver"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +37,8 @@ class LoggedObserver:
     folder: RunFolder
     seats: Sequence[ExportSeat]
     now: Callable[[], datetime]
-    _gates: tuple[GateRecord, ...] = field(default=(), init=False)
+    gates: tuple[GateRecord, ...]
+    """What gates have said already."""
 
     def run_started(self, report: RunStarted) -> None:
         """Pass it on."""
@@ -50,10 +49,11 @@ class LoggedObserver:
         self.first.stage_started(report)
 
     def step_finished(self, report: StepReport) -> None:
-        """Log the step and offer it, with what gates said since."""
+        """Log the step and offer it, behind what gates said since."""
         values = step_values(report.metrics)
         self._log(MetricLine(kind="step", step=report.step, stage=report.stage, at=self.now(), values=values))
-        self._offer(report.step, {**values, **self._new_gates()}, is_last_of_step=True)
+        self._offer_gates()
+        self._offer(report.step, values, is_last_of_step=True)
         self.first.step_finished(report)
 
     def evaluating(self, report: EvaluationProgress) -> None:
@@ -64,6 +64,7 @@ class LoggedObserver:
         """Log the evaluation and offer it."""
         values = evaluation_values(report.rows)
         self._log(MetricLine(kind="evaluation", step=report.step, stage=report.stage, at=self.now(), values=values))
+        self._offer_gates()
         self._offer(report.step, values, is_last_of_step=False)
         self.first.evaluated(report)
 
@@ -73,9 +74,7 @@ class LoggedObserver:
 
     def close(self) -> None:
         """Wait a while for what was offered, and say what was not taken."""
-        last = self._new_gates()
-        if last:
-            self._offer(max(gate.step for gate in self._gates), last, is_last_of_step=False)
+        self._offer_gates()
         for seat in self.seats:
             seat.sender.close()
         self._tell()
@@ -99,21 +98,13 @@ class LoggedObserver:
             # The rows are committed, and a resume writes the lines that are missing.
             self.first.warned(f"metrics.jsonl lacks a line of step {line.step}: {error}")
 
-    def _new_gates(self) -> dict[str, float | None]:
+    def _offer_gates(self) -> None:
+        """Offer what gates said since, each at the step that it is about."""
         if not self.seats:
-            return {}
+            return
         records = read_gates(self.folder.path)
-        new = [record for record in records if record not in self._gates]
-        self._gates = records
-        return gate_values(new)
-
-
-def gate_values(records: Sequence[GateRecord]) -> dict[str, float | None]:
-    """`gate/NAME`: 1 passed, 0 failed, undefined where there is not enough evidence; and what was measured."""
-    values: dict[str, float | None] = {}
-    for record in records:
-        verdict = record.verdict
-        name = f"gate/{verdict.gate}"
-        values[name] = _OUTCOMES.get(verdict.outcome)
-        values[f"{name}.measured"] = verdict.measured.value
-    return values
+        new = [record for record in records if record not in self.gates]
+        self.gates = records
+        for step in sorted({record.step for record in new}):
+            values = gate_values([record for record in new if record.step == step])
+            self._offer(step, values, is_last_of_step=False)

@@ -28,7 +28,8 @@ class TensorBoardClient:
     """Scalars and the configuration as text.
 
     A resumed run opens another file in the same folder, with a mark behind which TensorBoard shows nothing of the files
-    before: steps that never happened are not shown, and those that are done again are shown once.
+    before, and writes all that happened into it again: what a kill kept from the disk is shown, steps that never
+    happened are not, and those that are done again are shown once.
     """
 
     folder: Path | None
@@ -48,8 +49,10 @@ class TensorBoardClient:
         self._writer = cast("_Writer", made_by(str(folder), flush_secs=_FLUSH_S))
         if run.resumed_step is not None:
             start: Any = import_module(f"{_PROTO}.event_pb2").SessionLog
-            self._add(run.resumed_step + 1, session_log=start(status=start.START))
-        self._add(run.resumed_step or 0, summary=_summary([_text("configuration/text_summary", _described(run))]))
+            self._add(0, session_log=start(status=start.START))
+        self._add(0, summary=_summary([_text("configuration/text_summary", _described(run))]))
+        for record in run.history:
+            self.log(record)
 
     def log(self, record: ExportRecord) -> None:
         """Add one event with all values."""
