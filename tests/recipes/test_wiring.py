@@ -10,7 +10,10 @@ from rollwright.recipes.config import RecipeConfig
 from rollwright.recipes.keys import dotted_keys
 
 SOURCE = Path(rollwright.__path__[0])
-WIRING = [*sorted((SOURCE / "recipes/build").rglob("*.py")), SOURCE / "recipes/runs.py"]
+WIRING = [
+    *sorted((SOURCE / "recipes/build").rglob("*.py")),
+    *(SOURCE / "recipes" / f"{name}.py" for name in ("runs", "running", "resuming")),
+]
 OUTSIDE = {
     "run.title": SOURCE / "cli/looking.py",
     "run.labels": SOURCE / "recipes/resolve.py",
