@@ -154,6 +154,15 @@ def test_of_several_updates_the_last_with_a_value_counts(tmp_path: Path):
     assert judge_run(run)[0].verdict.measured.value == 0.3
 
 
+@pytest.mark.parametrize(("over", "value"), [("max", 0.9), ("min", 0.1), ("last", 0.3)])
+def test_an_extreme_is_one_of_all_updates(tmp_path: Path, over: str, value: float):
+    found = {1: 0.9, 2: 0.1, 3: 0.3}
+    rows = [metric("mismatch/logp_abs", x, step=1, update=u, model="policy") for u, x in found.items()]
+    made = gated_manifest([gate(metric="mismatch/logp_abs", over=over)], stages=RL_ONLY)
+    run = write_run(tmp_path / "run", made, [step_of(1, *rows)])
+    assert judge_run(run)[0].verdict.measured.value == value
+
+
 def test_steps_that_were_abandoned_count_for_nothing(tmp_path: Path):
     made = gated_manifest([gate(metric="entropy/full", over="min")], stages=RL_ONLY)
     with RunFolder.create(tmp_path / "run", made, "[run]\n") as folder:
@@ -226,6 +235,20 @@ def test_a_step_that_was_not_evaluated_is_not_enough_evidence(tmp_path: Path):
 def test_another_protocol_says_nothing_about_the_own_one(tmp_path: Path):
     found = verdict_of_evaluation(tmp_path, success_row(3, 1.0, 0.9, 1.0, protocol="1" * 64))
     assert found.outcome == "not enough evidence"
+
+
+@pytest.mark.parametrize(
+    ("fixed", "outcome"), [("1" * 64, "passed"), ("2" * 64, "not enough evidence"), ("", "not enough evidence")]
+)
+def test_a_protocol_is_known_by_the_digest_that_was_fixed_and_not_by_its_name(tmp_path: Path, fixed: str, outcome: str):
+    made = gated_manifest([gate(kind="evaluation", protocol="greedy")])
+    made = dataclasses.replace(made, digests={"protocol greedy": fixed} if fixed else {})
+    row = dataclasses.replace(success_row(3, 1.0, 0.9, 1.0, protocol="1" * 64), protocol="greedy")
+    commit = dataclasses.replace(evaluated(3, {1: 1.0, 2: 0.0}, row=row), trajectories=())
+    found = judge_run(write_run(tmp_path / "run", made, [step_of(3), commit]), 3)[0].verdict
+    assert found.outcome == outcome
+    if not fixed:
+        assert "begun without a protocol greedy (it has held-out)" in found.because
 
 
 def test_asking_again_gives_no_second_chance(tmp_path: Path):
@@ -305,6 +328,20 @@ def test_a_verifier_that_accepts_all_is_caught_by_a_second_one(tmp_path: Path, f
     found = judge_run(run, 3)[0].verdict
     assert (found.outcome, found.measured.value) == ("failed", value)
     assert query(run, found.measured.source).rows[0][0] == value
+
+
+def test_an_audit_is_of_the_first_evaluation_by_the_own_protocol_alone(tmp_path: Path):
+    scores, wrong, right = dict.fromkeys(range(40), 1.0), dict.fromkeys(range(40), 0.0), dict.fromkeys(range(40), 1.0)
+    commits = [
+        step_of(3, evaluated=evaluated(3, scores, second=wrong)),
+        evaluated(3, scores, second=right, protocol="1" * 64, first_group=100_000),
+        evaluated(
+            3, scores, second=right, first_group=200_000, row=success_row(3, 1.0, 0.9, 1.0, evaluation="held-out@3#2")
+        ),
+    ]
+    made = gated_manifest([gate(kind="audit", verifier="second", bound="at_most", limit=0.6)])
+    found = judge_run(write_run(tmp_path / "run", made, commits), 3)[0].verdict
+    assert (found.outcome, found.measured.value) == ("failed", 1.0)
 
 
 def test_a_second_verifier_that_never_spoke_is_not_enough_evidence(tmp_path: Path):
@@ -403,6 +440,23 @@ def test_a_verdict_that_was_edited_is_found(tmp_path: Path):
     assert (finding.text.partition(":")[0], finding.expected.partition(":")[0]) == ("passed", "failed")
     (run / "gates.json").write_text(text.replace('"gate": "g"', '"gate": "another"'), encoding="utf-8")
     assert "without such a gate" in check_gates(run)[0].text
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [{"metric": "policy/kl_ref"}, {"kind": "audit", "verifier": "second"}, {"kind": "kept_audit"}],
+    ids=["metric", "audit", "kept_audit"],
+)
+def test_a_verdict_that_does_not_follow_from_its_own_number_is_found(tmp_path: Path, subject: dict[str, Any]):
+    made = gated_manifest([gate(**subject)])
+    run = write_run(tmp_path / "run", made, series("entropy/full", dict(ENTROPY), model="policy"))
+    with RunFolder.open(run, "write") as folder:
+        record_gates(folder.path, records_of(judge_run(run), "run", START))
+    assert check_gates(run) == ()
+    text = (run / "gates.json").read_text(encoding="utf-8")
+    (run / "gates.json").write_text(text.replace('"not enough evidence"', '"passed"'), encoding="utf-8")
+    (finding,) = check_gates(run)
+    assert (finding.text.partition(":")[0], finding.expected.partition(":")[0]) == ("passed", "not enough evidence")
 
 
 def test_judging_a_run_loads_no_torch():

@@ -34,6 +34,7 @@ def with_alarm(text: str) -> Resolved:
         (f'{GATE}, kind="metric", metric="entropy/full", window=7', "leave window out"),
         (f'{GATE}, kind="metric", metric="entropy/full", over="max", since="start"', "leave since out"),
         (f'{GATE}, kind="evaluation", measure="succes"', "an evaluation measures success"),
+        (f'{GATE}, kind="evaluation", protocol="greedy"', "this run measures held-out; name it in evaluation.protocol"),
         ('name="g", kind="metric", metric="entropy/full", bound="at_least", limit=0.5', "source"),
         ('name="g", kind="metric", metric="entropy/full", bound="above", limit=0.5, source="x"', "bound"),
     ],

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from rollwright.evaluation.gates import judge
 from rollwright.evaluation.gates_declared import AuditSubject, KeptAuditSubject
 from rollwright.evaluation.gates_of_runs import judge_run
 from rollwright.evidence import EvidenceError, Finding
@@ -35,6 +36,9 @@ def _of_step(path: Path, kept: list[GateRecord], step: int) -> Iterator[Finding]
         judged = again.get(record.verdict.gate)
         if judged is None:
             yield Finding(place=place, text="the run was begun without such a gate", concern="evaluations")
+        elif record.verdict.outcome != judge(judged.gate.name, judged.gate.bound, record.verdict.measured).outcome:
+            expected = judge(judged.gate.name, judged.gate.bound, record.verdict.measured)
+            yield Finding(place=place, text=_said(record.verdict), expected=_said(expected), concern="evaluations")
         elif isinstance(judged.gate.subject, AuditSubject | KeptAuditSubject):
             continue
         elif record.verdict.measured.value is not None and record.verdict != judged.verdict:

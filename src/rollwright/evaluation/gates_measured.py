@@ -42,6 +42,9 @@ class JudgedRun:
     rl: StageSteps
     protocol_sha256: str
     """Of the run's own protocol."""
+    protocols: Mapping[str, str]
+    """Digests of all protocols that the run was begun with, by name: whoever gives another one such a name measures
+    something else."""
     evaluations: tuple[StoredEvaluation, ...]
     """By that protocol, in the order committed; the first of a step counts: asking again is no second chance."""
     success_at: float
@@ -71,8 +74,10 @@ def _of_metric(run: JudgedRun, subject: MetricSubject) -> Measured:
     if subject.over == "change" and subject.since == "start":
         first = 1
     least = {"mean": subject.window, "change": 2 * subject.window, "slope": 2}.get(subject.over, 1)
+    # An extreme is one of all updates; what is followed from step to step is what the last of them says.
+    of_step = f"{subject.over}(value)" if subject.over in ("max", "min") else "arg_max(value, update)"
     series = (
-        "WITH series AS (SELECT step, arg_max(value, update) AS value FROM metrics "
+        f"WITH series AS (SELECT step, {of_step} AS value FROM metrics "
         f"WHERE name = {_text(subject.metric)} AND {_metric_labels(subject.labels)} AND value IS NOT NULL "
         f"AND step BETWEEN {first} AND {last} GROUP BY step)"
     )
@@ -106,13 +111,20 @@ def _taken(subject: MetricSubject) -> str:
 
 
 def _of_evaluation(run: JudgedRun, subject: EvaluationSubject) -> Measured:
-    is_protocol = f"protocol = {_text(subject.protocol)}" if subject.protocol else _own(run)
+    sha256 = run.protocols.get(subject.protocol) if subject.protocol else run.protocol_sha256
+    if sha256 is None:
+        why = (
+            f"the run was begun without a protocol {subject.protocol} (it has {', '.join(run.protocols)}), and one "
+            "that was not fixed before the run says nothing"
+        )
+        return Measured(value=None, num_items=0, source=why)
     wanted = " AND ".join(
         [f"cardinality(labels) = {len(subject.labels)}", *(_label(n, v) for n, v in sorted(subject.labels.items()))]
     )
     sql = (
-        f"SELECT value, low, high, level, num_tasks FROM evaluations WHERE step = {run.step} AND {is_protocol} AND "
-        f"metric = {_text(subject.measure)} AND {wanted} AND value IS NOT NULL ORDER BY recorded_at, evaluation LIMIT 1"
+        f"SELECT value, low, high, level, num_tasks FROM evaluations WHERE step = {run.step} AND "
+        f"protocol_sha256 = {_text(sha256)} AND metric = {_text(subject.measure)} AND {wanted} "
+        "AND value IS NOT NULL ORDER BY recorded_at, evaluation LIMIT 1"
     )
     found = run.connection.execute(sql).fetchall()
     if not found:
@@ -167,7 +179,7 @@ def _of_audit(run: JudgedRun, subject: AuditSubject) -> Measured:
     by_task = (
         f"SELECT t.task_id, avg({figure} ORDER BY t.trajectory_id) AS value "
         f"FROM trajectories t JOIN ({said}) v USING (trajectory_id) WHERE t.purpose = 'evaluation' "
-        f"AND t.reward IS NOT NULL{only} AND t.trajectory_id IN ({_sampled_at(run.step)}) "
+        f"AND t.reward IS NOT NULL{only} AND {_of_own_evaluation(run)} "
         "GROUP BY t.task_id ORDER BY t.task_id"
     )
     rows = cast("list[tuple[str, float]]", run.connection.execute(by_task).fetchall())
@@ -260,12 +272,19 @@ def _task_scores(run: JudgedRun, step: int, subject: PairedSubject) -> Mapping[s
     return {task: float(np.mean(values)) for task, values in by_task.items()}
 
 
-def _sampled_at(step: int) -> str:
-    return f"SELECT trajectory_id FROM segments WHERE origin = 'policy' AND policy_version = {step}"
-
-
-def _own(run: JudgedRun) -> str:
-    return f"protocol_sha256 = {_text(run.protocol_sha256)}"
+def _of_own_evaluation(run: JudgedRun) -> str:
+    """Which episodes are those of the first evaluation of the step by the run's own protocol."""
+    found = next((one for one in run.evaluations if one.step == run.step), None)
+    if found is None:
+        return "false"
+    sql = "SELECT DISTINCT group_id FROM trajectories WHERE trajectory_id IN (SELECT unnest(?)) ORDER BY group_id"
+    ids = [one.trajectory_id for one in found.attempts]
+    groups = [group for (group,) in cast("list[tuple[int]]", run.connection.execute(sql, [ids]).fetchall())]
+    known = frozenset(groups)
+    firsts = [group for group in groups if group - 1 not in known]
+    lasts = [group for group in groups if group + 1 not in known]
+    ranges = (f"t.group_id BETWEEN {first} AND {last}" for first, last in zip(firsts, lasts, strict=True))
+    return f"({' OR '.join(ranges) or 'false'})"
 
 
 def _metric_labels(labels: Mapping[str, str]) -> str:

@@ -62,6 +62,7 @@ def judge_run(path: Path, step: int | None = None, *, verification: Verification
             step=at,
             rl=rl_steps_of(folder.manifest),
             protocol_sha256=protocol,
+            protocols=_protocols(began),
             evaluations=evaluations,
             success_at=_number(began, "evaluation.success_threshold", rewarded_at),
             level=_number(began, "evaluation.level", 0.95),
@@ -92,6 +93,11 @@ def records_of(judged: Sequence[JudgedGate], purpose: GatePurpose, at: datetime)
         )
         for one in judged
     )
+
+
+def _protocols(began: Manifest) -> dict[str, str]:
+    further = {key.removeprefix("protocol "): one for key, one in began.digests.items() if key.startswith("protocol ")}
+    return {began.evaluation.protocol: began.evaluation.protocol_sha256, **further}
 
 
 def _number(manifest: Manifest, key: str, default: float) -> float:

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from rollwright.recipes.config.alarms import AlarmConfig
 from rollwright.recipes.config.evaluation import EvaluationConfig
 from rollwright.recipes.config.exporters import ExporterConfig
-from rollwright.recipes.config.gates import GateConfig
+from rollwright.recipes.config.gates import EvaluationGateConfig, GateConfig
 from rollwright.recipes.config.learning import (
     EvidenceConfig,
     LearnerConfig,
@@ -89,6 +89,17 @@ class RecipeConfig(StrictConfig):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"two gates or alarms are named {twice[0]!r}; each needs a name of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _gates_know_their_protocols(self) -> "RecipeConfig":
+        fixed = (self.evaluation.name, *(one.name for one in self.evaluation.also))
+        for gate in self.gates:
+            if isinstance(gate, EvaluationGateConfig) and gate.protocol not in ("", *fixed):
+                raise ValueError(
+                    f"gate {gate.name!r} is of protocol {gate.protocol!r}, and this run measures {', '.join(fixed)}; "
+                    "name it in evaluation.protocol, so that it is fixed before the run"
+                )
         return self
 
     @model_validator(mode="after")
