@@ -54,12 +54,25 @@ def test_a_key_that_the_run_did_not_know_is_a_changed_default(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings", [[], ["objective=dapo"], ["verifier.parts.format.weight=0.3"], ["stages=[{kind='rl'}]"]]
+    "settings",
+    [
+        [],
+        ["objective=dapo"],
+        ["verifier.parts.format.weight=0.3"],
+        ["stages=[{kind='rl'}]"],
+        ['exporters=["tensorboard", {kind="mlflow", uri="file:here"}]'],
+    ],
 )
 def test_the_same_version_has_nothing_to_accept(tmp_path, settings):
     resolved = resolve("arithmetic-tool", settings)
     text = stored(resolved, tmp_path / "run")
     assert changed_defaults(text, resolved.origins) == ()
+    refuse_changed_defaults(tmp_path / "run")
+
+
+def test_where_metrics_are_sent_may_be_changed_before_a_resume(tmp_path):
+    resolved = resolve("arithmetic-tool", ['exporters=["wandb"]'])
+    stored(resolved, tmp_path / "run", mode='mode = "offline"', project='project = "mine"')
     refuse_changed_defaults(tmp_path / "run")
 
 

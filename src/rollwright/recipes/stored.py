@@ -76,8 +76,10 @@ def changed_defaults(text: str, origins: Mapping[str, str]) -> tuple[ChangedDefa
     """
     tree: Tree = tomllib.loads(text)
     tree.pop("schema_version", None)
+    tree.pop("exporters", None)  # Where metrics are sent is no part of what a run is.
     stored = dict(flatten(tree))
-    now = dict(flatten(recipe_from_tree(_written(tree, "", origins)).model_dump(mode="json", exclude_none=True)))
+    written = recipe_from_tree(_written(tree, "", origins))
+    now = dict(flatten(written.model_dump(mode="json", exclude_none=True, exclude={"exporters"})))
     return tuple(
         ChangedDefault(key=key, stored=stored.get(key), now=now.get(key))
         for key in sorted(stored.keys() | now.keys())
