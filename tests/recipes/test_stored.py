@@ -72,7 +72,7 @@ def test_the_same_version_has_nothing_to_accept(tmp_path, settings):
 
 def test_where_metrics_are_sent_may_be_changed_before_a_resume(tmp_path):
     resolved = resolve("arithmetic-tool", ['exporters=["wandb"]'])
-    stored(resolved, tmp_path / "run", mode='mode = "offline"', project='project = "mine"')
+    stored(resolved, tmp_path / "run", entity='entity = "mine"', project='project = "trials"')
     refuse_changed_defaults(tmp_path / "run")
 
 
