@@ -224,13 +224,19 @@ class TestWandb:
 
 
 def wandb_rows(file: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """History and configuration of an offline run, by the client's own messages."""
-    messages: Any = importlib.import_module("wandb.proto.wandb_internal_pb2")
+    """History and configuration of an offline run, by the client's own messages.
+
+    A process of the client writes the file, and may be at it when the run has ended.
+    """
+    end = time.monotonic() + 60
+    messages = wandb_messages(file)
+    while not any(one.WhichOneof("record_type") == "exit" for one in messages):
+        assert time.monotonic() < end, "the file never came to its end"
+        time.sleep(0.05)
+        messages = wandb_messages(file)
     history: list[dict[str, Any]] = []
     config: dict[str, Any] = {}
-    for content in records_of(file.read_bytes()):
-        one = messages.Record()
-        one.ParseFromString(content)
+    for one in messages:
         if one.WhichOneof("record_type") == "history":
             history.append(
                 {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in one.history.item}
@@ -240,14 +246,21 @@ def wandb_rows(file: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return history, config
 
 
+def wandb_messages(file: Path) -> list[Any]:
+    kind: Any = importlib.import_module("wandb.proto.wandb_internal_pb2").Record
+    return [kind.FromString(content) for content in records_of(file.read_bytes())]
+
+
 def records_of(content: bytes) -> Iterator[bytes]:
-    """The records of a file in LevelDB's log format, behind a header of 7 bytes; a block has 32 KiB."""
+    """The whole records of a file in LevelDB's log format, behind a header of 7 bytes; a block has 32 KiB."""
     place, parts = 7, b""
     while place + 7 <= len(content):
         if (left := 32768 - place % 32768) < 7:
             place += left
             continue
         _, size, kind = struct.unpack("<IHB", content[place : place + 7])
+        if place + 7 + size > len(content):
+            return
         parts += content[place + 7 : place + 7 + size]
         place += 7 + size
         if kind in (1, 4):  # whole, or the last part
