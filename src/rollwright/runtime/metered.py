@@ -5,16 +5,14 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TypeVar
 
+from rollwright.engines.passing import AskedEngine, PassingEngine, closing
 from rollwright.environments.passing import Asked, PassingEnvironment, PassingEpisode
 from rollwright.record import (
-    Capabilities,
     Chunk,
     Engine,
     Environment,
     Episode,
     GenerationRequest,
-    ScoreRequest,
-    Scores,
     Swap,
     Task,
     WeightsManifest,
@@ -26,61 +24,34 @@ __all__ = ["MeteredEngine", "MeteredEnvironment"]
 _Given = TypeVar("_Given")
 
 
-class MeteredEngine:
+class MeteredEngine(PassingEngine):
     """An `Engine`: busy while a request is open, syncing while weights are loaded."""
 
-    def __init__(self, inner: Engine, book: TimeBook) -> None:
-        """Pass on to `inner`."""
-        self._inner = inner
+    def __init__(self, engine: Engine, book: TimeBook) -> None:
+        """Pass on to `engine`."""
+        super().__init__(engine)
         self._book = book
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Of the engine."""
-        return self._inner.capabilities
 
     def generate(self, request: GenerationRequest) -> AsyncIterator[Chunk]:
         """Draw one turn."""
-        return self._counted(self._inner.generate(request))
-
-    async def score(self, request: ScoreRequest) -> Scores:
-        """Score given tokens."""
-        with self._book.doing("engine"):
-            return await self._inner.score(request)
+        return self._counted(self._engine.generate(request))
 
     async def load_weights(self, weights: WeightsManifest, swap: Swap) -> None:
         """Serve other weights."""
         with self._book.doing("engine", "syncing"):
-            await self._inner.load_weights(weights, swap)
+            await self._engine.load_weights(weights, swap)
 
-    async def cancel(self, request_id: str) -> None:
-        """End a request."""
-        await self._inner.cancel(request_id)
-
-    async def release(self, session: str) -> None:
-        """Forget a session."""
-        await self._inner.release(session)
-
-    async def pause(self) -> None:
-        """Draw nothing until `resume`."""
-        await self._inner.pause()
-
-    async def resume(self) -> None:
-        """Go on."""
-        await self._inner.resume()
-
-    async def close(self) -> None:
-        """End all requests."""
-        await self._inner.close()
+    async def _through(self, asked: AskedEngine, answer: Callable[[], Awaitable[_Given]]) -> _Given:
+        if asked.kind != "score":
+            return await answer()
+        with self._book.doing("engine"):
+            return await answer()
 
     async def _counted(self, stream: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk]:
         with self._book.doing("engine"):
-            try:
-                async for chunk in stream:
+            async with closing(stream) as chunks:
+                async for chunk in chunks:
                     yield chunk
-            finally:
-                if isinstance(stream, AsyncGenerator):
-                    await stream.aclose()
 
 
 class MeteredEnvironment(PassingEnvironment):

@@ -14,22 +14,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rollwright.record import (
-    Capabilities,
-    Chunk,
-    Engine,
-    GenerationRequest,
-    ScoreRequest,
-    Scores,
-    Swap,
-    WeightsManifest,
-)
+from rollwright.engines.passing import AskedEngine, PassingEngine, closing
+from rollwright.record import Chunk, Engine, GenerationRequest, Swap, WeightsManifest
 from rollwright.runtime.errors import RuntimeRunError
 from rollwright.runtime.parts import Attempt
 
 __all__ = ["GaugedEngine", "Pace", "PaceRule"]
 
 _Ended = TypeVar("_Ended")
+_Given = TypeVar("_Given")
 _STEP = 4
 """The limit moves by its fourth part, by one at least."""
 
@@ -50,20 +43,15 @@ class PaceRule:
             )
 
 
-class GaugedEngine:
+class GaugedEngine(PassingEngine):
     """An `Engine` that knows how many turns are asked of it and how many contexts are open."""
 
-    def __init__(self, inner: Engine) -> None:
-        """Pass on to `inner`."""
-        self._inner = inner
+    def __init__(self, engine: Engine) -> None:
+        """Pass on to `engine`."""
+        super().__init__(engine)
         self._requests = 0
         self._sessions: set[str] = set()
         self._was_pressed = False
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Of the engine."""
-        return self._inner.capabilities
 
     @property
     def is_pressed(self) -> bool:
@@ -79,48 +67,30 @@ class GaugedEngine:
         """Draw one turn."""
         return self._counted(request)
 
-    async def score(self, request: ScoreRequest) -> Scores:
-        """Score given tokens."""
-        return await self._inner.score(request)
-
     async def load_weights(self, weights: WeightsManifest, swap: Swap) -> None:
         """Serve other weights."""
-        await self._inner.load_weights(weights, swap)
+        await self._engine.load_weights(weights, swap)
 
-    async def cancel(self, request_id: str) -> None:
-        """End a request."""
-        await self._inner.cancel(request_id)
-
-    async def release(self, session: str) -> None:
-        """Forget a session."""
-        self._sessions.discard(session)
-        await self._inner.release(session)
-
-    async def pause(self) -> None:
-        """Draw nothing until `resume`."""
-        await self._inner.pause()
-
-    async def resume(self) -> None:
-        """Go on."""
-        await self._inner.resume()
-
-    async def close(self) -> None:
-        """End all requests."""
-        self._sessions.clear()
-        await self._inner.close()
+    async def _through(self, asked: AskedEngine, answer: Callable[[], Awaitable[_Given]]) -> _Given:
+        match asked.kind:
+            case "release":
+                self._sessions.discard(asked.name)
+            case "close":
+                self._sessions.clear()
+            case _:
+                pass
+        return await answer()
 
     async def _counted(self, request: GenerationRequest) -> AsyncGenerator[Chunk]:
         self._requests += 1
         self._sessions.add(request.session)
         self._was_pressed = self._was_pressed or self.is_pressed
-        stream = self._inner.generate(request)
         try:
-            async for chunk in stream:
-                yield chunk
+            async with closing(self._engine.generate(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
         finally:
             self._requests -= 1
-            if isinstance(stream, AsyncGenerator):
-                await stream.aclose()
 
 
 class Pace:

@@ -11,19 +11,18 @@ its count. `drawn(version)` says when nothing of a version is left, so that the 
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
+from rollwright.engines.passing import AskedEngine, PassingEngine, closing
 from rollwright.record import (
-    Capabilities,
     Chunk,
     Engine,
     EngineLostError,
     GenerationRequest,
-    ScoreRequest,
-    Scores,
     Swap,
     Trajectory,
     WeightsManifest,
@@ -31,6 +30,8 @@ from rollwright.record import (
 )
 
 __all__ = ["Part", "Schedule", "ScheduledEngine"]
+
+_Given = TypeVar("_Given")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,21 +64,16 @@ class Schedule:
         return cls(turns={name: tuple(parts) for name, parts in turns.items()})
 
 
-class ScheduledEngine:
+class ScheduledEngine(PassingEngine):
     """An `Engine` that draws scheduled turns under their versions, and passes on what no schedule names."""
 
-    def __init__(self, inner: Engine, schedule: Schedule, *, version: int) -> None:
+    def __init__(self, engine: Engine, schedule: Schedule, *, version: int) -> None:
         """Keep to `schedule`; `version` serves now."""
-        self._inner = inner
+        super().__init__(engine)
         self._schedule = schedule
         self._version = version
         self._left = Counter(part.version for parts in schedule.turns.values() for part in parts)
         self._changed = asyncio.Condition()
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Of the engine."""
-        return self._inner.capabilities
 
     async def drawn(self, version: int) -> None:
         """Wait until every part of the schedule up to `version` is drawn."""
@@ -87,38 +83,17 @@ class ScheduledEngine:
     def generate(self, request: GenerationRequest) -> AsyncIterator[Chunk]:
         """Draw one turn, in its parts where it is scheduled."""
         parts = self._schedule.turns.get(request.request_id)
-        return self._inner.generate(request) if parts is None else self._scheduled(request, parts)
-
-    async def score(self, request: ScoreRequest) -> Scores:
-        """Score given tokens."""
-        return await self._inner.score(request)
+        return self._engine.generate(request) if parts is None else self._scheduled(request, parts)
 
     async def load_weights(self, weights: WeightsManifest, swap: Swap) -> None:
         """Serve other weights, and let the parts of their version begin."""
-        await self._inner.load_weights(weights, swap)
+        await self._engine.load_weights(weights, swap)
         async with self._changed:
             self._version = weights.version
             self._changed.notify_all()
 
-    async def cancel(self, request_id: str) -> None:
-        """End a request."""
-        await self._inner.cancel(request_id)
-
-    async def release(self, session: str) -> None:
-        """Forget a session."""
-        await self._inner.release(session)
-
-    async def pause(self) -> None:
-        """Draw nothing until `resume`."""
-        await self._inner.pause()
-
-    async def resume(self) -> None:
-        """Go on."""
-        await self._inner.resume()
-
-    async def close(self) -> None:
-        """End all requests."""
-        await self._inner.close()
+    async def _through(self, asked: AskedEngine, answer: Callable[[], Awaitable[_Given]]) -> _Given:
+        return await answer()
 
     async def _scheduled(self, request: GenerationRequest, parts: tuple[Part, ...]) -> AsyncGenerator[Chunk]:
         drawn = ids([])
@@ -131,17 +106,15 @@ class ScheduledEngine:
                 token_ids=ids(np.concatenate([request.token_ids, drawn])),
                 max_tokens=request.max_tokens - len(drawn) if is_last else part.num_tokens,
             )
-            stream = self._inner.generate(wanted)
             try:
-                async for chunk in stream:
-                    drawn = ids(np.concatenate([drawn, chunk.token_ids]))
-                    is_cut = not is_last and chunk.finish == "length"
-                    yield replace(chunk, finish=None) if is_cut else chunk
-                    if chunk.finish is not None and not is_last and not is_cut:
-                        return  # It ended sooner than it did then; whoever compares the tokens says so.
+                async with closing(self._engine.generate(wanted)) as chunks:
+                    async for chunk in chunks:
+                        drawn = ids(np.concatenate([drawn, chunk.token_ids]))
+                        is_cut = not is_last and chunk.finish == "length"
+                        yield replace(chunk, finish=None) if is_cut else chunk
+                        if chunk.finish is not None and not is_last and not is_cut:
+                            return  # It ended sooner than it did then; whoever compares the tokens says so.
             finally:
-                if isinstance(stream, AsyncGenerator):
-                    await stream.aclose()
                 async with self._changed:
                     self._left[part.version] -= 1
                     self._changed.notify_all()

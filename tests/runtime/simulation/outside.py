@@ -1,25 +1,24 @@
 """What stands around the runtime: a watched engine, episodes and scores of any duration, a learner that counts."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 import numpy as np
 
 from rollwright.algorithms import Objective
 from rollwright.batches import ReferenceScores, StepBatch, UpdateOutcome, UpdatePlan, plan_updates
+from rollwright.engines.passing import AskedEngine, PassingEngine
 from rollwright.engines.scripted import Reply, ScriptedEngine
 from rollwright.record import (
-    Capabilities,
     Chunk,
     EngineLostError,
     GenerationRequest,
     Sampling,
     ScoredTrajectory,
-    ScoreRequest,
-    Scores,
     Segment,
     Swap,
     TerminalReason,
@@ -38,6 +37,7 @@ from tests.runtime.simulation.plans import Plan
 
 __all__ = ["CountingLearner", "Outside", "Quiet", "ScorerError", "WatchedEngine"]
 
+_Given = TypeVar("_Given")
 _CAUSE = "the simulated world broke"
 
 
@@ -111,22 +111,19 @@ class CountingLearner:
         return write
 
 
-class WatchedEngine:
+class WatchedEngine(PassingEngine):
     """The scripted engine; what it loads is what the learner made, and versions never go backwards."""
 
     def __init__(self, inner: ScriptedEngine, shelf: WeightShelf, version: int) -> None:
+        super().__init__(inner)
         self._inner = inner
         self._shelf = shelf
         self._loaded = self._coming = version
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._inner.capabilities
-
     async def generate(self, request: GenerationRequest) -> AsyncIterator[Chunk]:
         begun_at = self._loaded
         self._inner.requests.clear()
-        async for chunk in self._inner.generate(request):
+        async for chunk in self._engine.generate(request):
             assert begun_at <= chunk.policy_version <= self._coming, "a token has a version that did not serve"
             yield chunk
 
@@ -135,28 +132,13 @@ class WatchedEngine:
         assert weights.version >= self._loaded, f"version {weights.version} follows {self._loaded}"
         self._coming = weights.version
         try:
-            await self._inner.load_weights(weights, swap)
+            await self._engine.load_weights(weights, swap)
             self._loaded = weights.version
         finally:
             self._coming = self._loaded
 
-    async def score(self, request: ScoreRequest) -> Scores:
-        return await self._inner.score(request)
-
-    async def cancel(self, request_id: str) -> None:
-        await self._inner.cancel(request_id)
-
-    async def release(self, session: str) -> None:
-        await self._inner.release(session)
-
-    async def pause(self) -> None:
-        await self._inner.pause()
-
-    async def resume(self) -> None:
-        await self._inner.resume()
-
-    async def close(self) -> None:
-        await self._inner.close()
+    async def _through(self, asked: AskedEngine, answer: Callable[[], Awaitable[_Given]]) -> _Given:
+        return await answer()
 
 
 class Outside:

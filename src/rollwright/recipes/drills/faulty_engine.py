@@ -3,49 +3,33 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
+from rollwright.engines.passing import AskedEngine, PassingEngine, closing
 from rollwright.recipes.drills.kinds import EngineFault
 from rollwright.recipes.drills.strikes import Strikes
-from rollwright.record import (
-    Capabilities,
-    Chunk,
-    Engine,
-    EngineLostError,
-    GenerationRequest,
-    ScoreRequest,
-    Scores,
-    Swap,
-    WeightsManifest,
-)
+from rollwright.record import Chunk, Engine, EngineLostError, GenerationRequest, Swap, WeightsManifest
 
 __all__ = ["FaultyEngine"]
 
+_Given = TypeVar("_Given")
 
-class FaultyEngine:
+
+class FaultyEngine(PassingEngine):
     """Passes everything on until the fault strikes: at a chunk of a training episode, or at a publication."""
 
     def __init__(self, engine: Engine, fault: EngineFault, strikes: Strikes) -> None:
         """Stand before `engine`."""
-        self._engine = engine
+        super().__init__(engine)
         self._fault = fault
         self._strikes = strikes
         self._is_hung = False
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """Those of the engine behind."""
-        return self._engine.capabilities
-
     def generate(self, request: GenerationRequest) -> AsyncIterator[Chunk]:
         """Pass a request on; what comes back may be struck."""
         return self._chunks(request)
-
-    async def score(self, request: ScoreRequest) -> Scores:
-        """Pass on."""
-        await self._unless_hung()
-        return await self._engine.score(request)
 
     async def load_weights(self, weights: WeightsManifest, swap: Swap) -> None:
         """Pass a publication on, unless it is the one that is struck."""
@@ -61,43 +45,20 @@ class FaultyEngine:
         last = replace(weights.tensors[-1], sha256="0" * 64)
         return await self._engine.load_weights(replace(weights, tensors=(*weights.tensors[:-1], last)), swap)
 
-    async def cancel(self, request_id: str) -> None:
-        """Pass on."""
-        await self._unless_hung()
-        await self._engine.cancel(request_id)
-
-    async def release(self, session: str) -> None:
-        """Pass on."""
-        await self._unless_hung()
-        await self._engine.release(session)
-
-    async def pause(self) -> None:
-        """Pass on."""
-        await self._unless_hung()
-        await self._engine.pause()
-
-    async def resume(self) -> None:
-        """Pass on."""
-        await self._unless_hung()
-        await self._engine.resume()
-
-    async def close(self) -> None:
-        """Pass on."""
-        await self._engine.close()
+    async def _through(self, asked: AskedEngine, answer: Callable[[], Awaitable[_Given]]) -> _Given:
+        if asked.kind != "close":
+            await self._unless_hung()
+        return await answer()
 
     async def _chunks(self, request: GenerationRequest) -> AsyncGenerator[Chunk]:
         await self._unless_hung()
-        stream = self._engine.generate(request)
-        try:
-            async for chunk in stream:
+        async with closing(self._engine.generate(request)) as chunks:
+            async for chunk in chunks:
                 if request.session.startswith("t") and self._is_struck(chunk):
                     if self._fault == "loses_the_end_of_a_turn":
                         return
                     await self._strike()
                 yield chunk
-        finally:
-            if isinstance(stream, AsyncGenerator):
-                await stream.aclose()
 
     def _is_struck(self, chunk: Chunk) -> bool:
         match self._fault:
