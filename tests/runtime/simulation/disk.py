@@ -54,6 +54,7 @@ class Disk:
             committed_at=at,
             manifest_sha256="",
             last_seq=-1,
+            previous_sha256=None if self._number == 1 else "",
             shards=(),
         )
         self.written.append(Written(commit=commit, rows=rows))
