@@ -33,79 +33,90 @@ _OF_CASES = "On labeled cases"
 _OF_RUNS = "On a run"
 
 
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="VERIFIER|RUN",
+        help="With --cases a verifier: one that ships, or `package.module:name`. Without, a run folder.",
+        show_default=False,
+    ),
+]
+Cases = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False,
+        help="Labeled cases, one JSON object a line.",
+        show_default=False,
+        rich_help_panel=_OF_CASES,
+    ),
+]
+SuccessAt = Annotated[
+    float, typer.Option(help="The value from which an answer counts as accepted.", rich_help_panel=_OF_CASES)
+]
+Sample = Annotated[
+    int, typer.Option(min=1, max=100_000, help="Trajectories that are looked at.", rich_help_panel=_OF_RUNS)
+]
+SampleSeed = Annotated[int, typer.Option(help="Of the sample.", rich_help_panel=_OF_RUNS)]
+Sheet = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False,
+        help="Write the sample to this file, for a person to label.",
+        show_default=False,
+        rich_help_panel=_OF_RUNS,
+    ),
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False,
+        help="A labeled sheet: error rates and the pass rate behind them.",
+        show_default=False,
+        rich_help_panel=_OF_RUNS,
+    ),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|MODULE:NAME",
+        help="A second verifier: where do the two disagree?",
+        show_default=False,
+        rich_help_panel=_OF_RUNS,
+    ),
+]
+Repeat = Annotated[
+    int, typer.Option(min=0, max=1000, help="Judge the sample so often: what changes?", rich_help_panel=_OF_RUNS)
+]
+Perturb = Annotated[
+    bool,
+    typer.Option("--perturb", help="Tell the tasks anew: what is still accepted?", rich_help_panel=_OF_RUNS),
+]
+Probe = Annotated[bool, typer.Option("--probe", help="Attack the verifiers on these tasks.", rich_help_panel=_OF_RUNS)]
+Keep = Annotated[
+    bool,
+    typer.Option("--keep", help="Keep the numbers in the run, as metrics behind its steps.", rich_help_panel=_OF_RUNS),
+]
+FailOns = Annotated[
+    list[FailOn] | None,
+    typer.Option(help="End with exit code 1 where there is any of these. Repeatable.", show_default=False),
+]
+
+
 def audit(  # noqa: PLR0913 - each parameter is an option that a person may give
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="VERIFIER|RUN",
-            help="With --cases a verifier: one that ships, or `package.module:name`. Without, a run folder.",
-            show_default=False,
-        ),
-    ],
+    target: Target,
     *,
-    cases: Annotated[
-        Path | None,
-        typer.Option(
-            dir_okay=False,
-            help="Labeled cases, one JSON object a line.",
-            show_default=False,
-            rich_help_panel=_OF_CASES,
-        ),
-    ] = None,
-    success_at: Annotated[
-        float, typer.Option(help="The value from which an answer counts as accepted.", rich_help_panel=_OF_CASES)
-    ] = 1.0,
-    sample: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Trajectories that are looked at.", rich_help_panel=_OF_RUNS)
-    ] = 40,
-    seed: Annotated[int, typer.Option(help="Of the sample.", rich_help_panel=_OF_RUNS)] = 0,
-    sheet: Annotated[
-        Path | None,
-        typer.Option(
-            dir_okay=False,
-            help="Write the sample to this file, for a person to label.",
-            show_default=False,
-            rich_help_panel=_OF_RUNS,
-        ),
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            dir_okay=False,
-            help="A labeled sheet: error rates and the pass rate behind them.",
-            show_default=False,
-            rich_help_panel=_OF_RUNS,
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|MODULE:NAME",
-            help="A second verifier: where do the two disagree?",
-            show_default=False,
-            rich_help_panel=_OF_RUNS,
-        ),
-    ] = None,
-    repeat: Annotated[
-        int, typer.Option(min=0, max=1000, help="Judge the sample so often: what changes?", rich_help_panel=_OF_RUNS)
-    ] = 0,
-    is_perturbed: Annotated[
-        bool,
-        typer.Option("--perturb", help="Tell the tasks anew: what is still accepted?", rich_help_panel=_OF_RUNS),
-    ] = False,
-    is_probed: Annotated[
-        bool, typer.Option("--probe", help="Attack the verifiers on these tasks.", rich_help_panel=_OF_RUNS)
-    ] = False,
-    keep: Annotated[
-        bool,
-        typer.Option(
-            "--keep", help="Keep the numbers in the run, as metrics behind its steps.", rich_help_panel=_OF_RUNS
-        ),
-    ] = False,
-    fail_on: Annotated[
-        list[FailOn] | None,
-        typer.Option(help="End with exit code 1 where there is any of these. Repeatable.", show_default=False),
-    ] = None,
+    cases: Cases = None,
+    success_at: SuccessAt = 1.0,
+    sample: Sample = 40,
+    seed: SampleSeed = 0,
+    sheet: Sheet = None,
+    labels: Labels = None,
+    against: Against = None,
+    repeat: Repeat = 0,
+    is_perturbed: Perturb = False,
+    is_probed: Probe = False,
+    keep: Keep = False,
+    fail_on: FailOns = None,
     json: Json = False,
 ) -> None:
     """Say how often a verifier pays for what is wrong, and refuses what is right.

@@ -20,6 +20,21 @@ _SHOWN_CHARACTERS = 300
 _SOURCE = "`RECIPE:train`, `RECIPE:held_out`, a .jsonl or .parquet file, or a run folder, also with `:train`."
 
 
+Field = Annotated[str | None, typer.Option(help="Of a file's rows: where the task stands.", show_default=False)]
+EmbeddingModel = Annotated[
+    Path | None,
+    typer.Option(help="Folder of an encoder; by it the nearest tasks by meaning are shown.", show_default=False),
+]
+Limit = Annotated[
+    float | None,
+    typer.Option(min=0.0, max=1.0, help="Exit code 1 where a larger share of B leaked.", show_default=False),
+]
+NearLimit = Annotated[
+    float | None,
+    typer.Option(min=0.0, max=1.0, help="Likewise, of short tasks that are nearly another.", show_default=False),
+]
+
+
 def data_overlap(  # noqa: PLR0913 - each parameter is an option that a person may give
     first: Annotated[str, typer.Argument(metavar="A", help=f"What is trained on: {_SOURCE}", show_default=False)],
     second: Annotated[str, typer.Argument(metavar="B", help="What is held out, likewise.", show_default=False)],
@@ -29,21 +44,10 @@ def data_overlap(  # noqa: PLR0913 - each parameter is an option that a person m
         int, typer.Option(min=2, help="Length of a run of characters, for tasks of fewer words.")
     ] = 5,
     near: Annotated[float, typer.Option(min=0.0, max=1.0, help="Shared runs of characters that make a copy.")] = 0.8,
-    field: Annotated[
-        str | None, typer.Option(help="Of a file's rows: where the task stands.", show_default=False)
-    ] = None,
-    embedding_model: Annotated[
-        Path | None,
-        typer.Option(help="Folder of an encoder; by it the nearest tasks by meaning are shown.", show_default=False),
-    ] = None,
-    limit: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=1.0, help="Exit code 1 where a larger share of B leaked.", show_default=False),
-    ] = None,
-    near_limit: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=1.0, help="Likewise, of short tasks that are nearly another.", show_default=False),
-    ] = None,
+    field: Field = None,
+    embedding_model: EmbeddingModel = None,
+    limit: Limit = None,
+    near_limit: NearLimit = None,
     worst: Annotated[int, typer.Option(min=0, help="Pairs that are shown.")] = 20,
     json: Json = False,
 ) -> None:

@@ -18,26 +18,33 @@ if TYPE_CHECKING:
 __all__ = ["drill"]
 
 
+Drilled = Annotated[
+    str,
+    typer.Argument(help="A recipe's name, the path of a .toml file, or a world.", show_default=False),
+]
+Faults = Annotated[
+    str, typer.Option(metavar="all|NAME,…", help="Which faults; `--list` shows them.", show_default=True)
+]
+KeptRuns = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where the runs are kept, one folder a fault; by default they are removed, unless one failed.",
+        show_default=False,
+    ),
+]
+LimitSeconds = Annotated[float, typer.Option(min=1.0, help="Seconds after which a struck run counts as hung.")]
+ListFaults = Annotated[bool, typer.Option("--list", help="Show the faults and run nothing.")]
+
+
 def drill(  # noqa: PLR0913 - each parameter is an option that a person may give
-    recipe: Annotated[
-        str,
-        typer.Argument(help="A recipe's name, the path of a .toml file, or a world.", show_default=False),
-    ],
+    recipe: Drilled,
     *,
-    faults: Annotated[
-        str, typer.Option(metavar="all|NAME,…", help="Which faults; `--list` shows them.", show_default=True)
-    ] = "all",
+    faults: Faults = "all",
     settings: Settings = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the runs; it moves the moment of each strike.")] = 0,
-    run_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where the runs are kept, one folder a fault; by default they are removed, unless one failed.",
-            show_default=False,
-        ),
-    ] = None,
-    limit_s: Annotated[float, typer.Option(min=1.0, help="Seconds after which a struck run counts as hung.")] = 120.0,
-    is_list: Annotated[bool, typer.Option("--list", help="Show the faults and run nothing.")] = False,
+    run_dir: KeptRuns = None,
+    limit_s: LimitSeconds = 120.0,
+    is_list: ListFaults = False,
     json: Json = False,
 ) -> None:
     """Train a few steps of a recipe under each of many faults, and account for every slot that was dispatched.

@@ -91,36 +91,41 @@ def train(  # noqa: PLR0913 - each parameter is an option that a person may give
     show_result(result, screen)
 
 
+AcceptChanges = Annotated[
+    bool,
+    typer.Option(
+        "--accept-changes",
+        help="Go on although defaults have changed since; the run keeps the values that it began with.",
+    ),
+]
+NewSegment = Annotated[
+    str | None,
+    typer.Option(
+        "--new-segment",
+        metavar="REASON",
+        help="Go on although code, data, environment, verifiers or the folder's recipe.toml have changed: a new "
+        "segment of the run begins, with its own manifest and this reason.",
+        show_default=False,
+    ),
+]
+Acknowledge = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHY",
+        help="Go on with a run that an alarm paused; the reason is kept with the run, and the alarm pauses it only "
+        "when it rises anew.",
+        show_default=False,
+    ),
+]
+
+
 def resume(
     run: Run,
     *,
     settings: Settings = None,
-    accept_changes: Annotated[
-        bool,
-        typer.Option(
-            "--accept-changes",
-            help="Go on although defaults have changed since; the run keeps the values that it began with.",
-        ),
-    ] = False,
-    new_segment: Annotated[
-        str | None,
-        typer.Option(
-            "--new-segment",
-            metavar="REASON",
-            help="Go on although code, data, environment, verifiers or the folder's recipe.toml have changed: a new "
-            "segment of the run begins, with its own manifest and this reason.",
-            show_default=False,
-        ),
-    ] = None,
-    acknowledge: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHY",
-            help="Go on with a run that an alarm paused; the reason is kept with the run, and the alarm pauses it only "
-            "when it rises anew.",
-            show_default=False,
-        ),
-    ] = None,
+    accept_changes: AcceptChanges = False,
+    new_segment: NewSegment = None,
+    acknowledge: Acknowledge = None,
     json: Json = False,
 ) -> None:
     """Go on with a run that was stopped or killed, from its last saved step.
@@ -152,39 +157,43 @@ def resume(
     show_result(result, screen)
 
 
+Step = Annotated[int | None, typer.Option(min=0, help="Of the checkpoint; by default the newest.", show_default=False)]
+Tasks = Annotated[int | None, typer.Option(min=1, help="Held-out tasks; by default the recipe's.", show_default=False)]
+Samples = Annotated[
+    int | None, typer.Option(min=1, help="Attempts at each; by default the recipe's.", show_default=False)
+]
+Temperature = Annotated[
+    float | None, typer.Option(min=0.0, help="By default the recipe's; 0 is greedy.", show_default=False)
+]
+Protocol = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="A protocol that ships (greedy, avg-at-4, pass-at-16, gold-numeric, learned-by-heart) or the path of "
+        "a .toml file; by default those of the recipe.",
+        show_default=False,
+    ),
+]
+Promote = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DEST",
+        help="Judge the checkpoint by the run's gates and, where all passed, write it to DEST with a card and its "
+        "evidence; under the run's own protocol alone.",
+        show_default=False,
+    ),
+]
+
+
 def evaluate(  # noqa: PLR0913 - each parameter is an option that a person may give
     run: Run,
     *,
-    step: Annotated[
-        int | None, typer.Option(min=0, help="Of the checkpoint; by default the newest.", show_default=False)
-    ] = None,
-    tasks: Annotated[
-        int | None, typer.Option(min=1, help="Held-out tasks; by default the recipe's.", show_default=False)
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option(min=1, help="Attempts at each; by default the recipe's.", show_default=False)
-    ] = None,
-    temperature: Annotated[
-        float | None, typer.Option(min=0.0, help="By default the recipe's; 0 is greedy.", show_default=False)
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|FILE",
-            help="A protocol that ships (greedy, avg-at-4, pass-at-16, gold-numeric, learned-by-heart) or the path of "
-            "a .toml file; by default those of the recipe.",
-            show_default=False,
-        ),
-    ] = None,
-    promote: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DEST",
-            help="Judge the checkpoint by the run's gates and, where all passed, write it to DEST with a card and its "
-            "evidence; under the run's own protocol alone.",
-            show_default=False,
-        ),
-    ] = None,
+    step: Step = None,
+    tasks: Tasks = None,
+    samples: Samples = None,
+    temperature: Temperature = None,
+    protocol: Protocol = None,
+    promote: Promote = None,
     json: Json = False,
 ) -> None:
     """Evaluate a checkpoint of a run on held-out tasks and add the result to the run.
