@@ -13,6 +13,9 @@ from rollwright.evidence.token_text import TokenText
 __all__ = ["check_calls"]
 
 _BROKEN = "\ufffd"
+_FEWEST_OF_ONE_CAUSE = 20
+_SHARE_OF_ONE_CAUSE = 0.25
+"""Episodes, and findings of all calls, from which the tokenizer is named and not the calls."""
 
 
 def check_calls(run: LoadedRun) -> Iterator[Finding]:
@@ -27,8 +30,23 @@ def check_calls(run: LoadedRun) -> Iterator[Finding]:
         yield from run.found("calls", _TOOL_REVISIONS)
     tokens = run.tokens
     if tokens is not None:
-        yield from _answers(run, tokens)
-        yield from _questions(run, tokens)
+        yield from _folded(run, [*_answers(run, tokens), *_questions(run, tokens)])
+
+
+def _folded(run: LoadedRun, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Where tokens speak otherwise all over the run, the tokenizer does, and each of them is sound."""
+    [[calls]] = run.rows("SELECT count(*) FROM tool_calls")
+    hurt = {finding.place.partition(" ")[2].partition(" ")[0] for finding in findings}
+    if len(hurt) >= _FEWEST_OF_ONE_CAUSE and len(findings) > _SHARE_OF_ONE_CAUSE * int(str(calls)):
+        yield Finding(
+            place="tokenizer/tokenizer.json",
+            text=f"the tokens of {len(findings)} calls and results read otherwise than they are stored, in {len(hurt)} "
+            f"episodes; the first: {findings[0].place}: {findings[0].text}",
+            expected="the tokenizer that the run began with",
+            concern="calls",
+        )
+    else:
+        yield from findings
 
 
 def _stored(call_id: str, result: object, sha256: object, size: object) -> Iterator[Finding]:
@@ -53,21 +71,37 @@ def _stored(call_id: str, result: object, sha256: object, size: object) -> Itera
 
 def _answers(run: LoadedRun, tokens: TokenText) -> Iterator[Finding]:
     """The segment that answers a call decodes to the stored result."""
-    for call_id, name, segment, result, ids in run.rows(_ANSWERED):
-        shown, due = tokens.decode(cast("Sequence[int]", ids)), str(result)
+    for call_id, name, segment, result, stored in run.rows(_ANSWERED):
+        ids, due = cast("Sequence[int]", stored), str(result)
+        if not run.foreign_ids.isdisjoint(ids):
+            continue
+        shown = tokens.decode(ids)
         if shown.strip() != due.strip() and _BROKEN not in shown and "\\ud" not in due:
+            first = _first_other(tokens, ids, due)
             yield Finding(
-                place=f"segments {name} {segment}",
-                text=f"the tokens that answer {call_id} say {_short(shown)}",
+                place=f"{name}/{segment}/{first}",
+                text=f"the tokens that answer {call_id} say {_short(shown)}, from token {first} on",
                 expected=f"{_short(due)}, the stored result",
                 concern="calls",
             )
 
 
+def _first_other(tokens: TokenText, ids: Sequence[int], due: str) -> int:
+    """The index of the first token behind which the text is no beginning of what is due."""
+    for index in range(len(ids)):
+        shown = tokens.decode(ids[: index + 1]).rstrip(_BROKEN)
+        if not due.lstrip().startswith(shown.strip()):
+            return index
+    return max(0, len(ids) - 1)
+
+
 def _questions(run: LoadedRun, tokens: TokenText) -> Iterator[Finding]:
     """The turn that asked says the tool's name and the arguments."""
-    for call_id, tool, arguments, name, segment, ids in run.rows(_ASKED):
-        said = tokens.decode(cast("Sequence[int]", ids))
+    for call_id, tool, arguments, name, segment, stored in run.rows(_ASKED):
+        ids = cast("Sequence[int]", stored)
+        if not run.foreign_ids.isdisjoint(ids):
+            continue
+        said = tokens.decode(ids)
         if _BROKEN in said or "\\ud" in str(arguments):
             continue
         missing = [part for part in _parts(str(tool), str(arguments)) if part not in said]

@@ -12,6 +12,7 @@ from rollwright.evidence.checking.gradients import check_gradients
 from rollwright.evidence.checking.keys import check_keys
 from rollwright.evidence.checking.ledger import check_ledger
 from rollwright.evidence.checking.loading import LoadedRun, load_run
+from rollwright.evidence.checking.manifests import check_manifests
 from rollwright.evidence.checking.numbers import check_evaluations, check_numbers
 from rollwright.evidence.checking.rewards import check_rewards
 from rollwright.evidence.retention import not_checked
@@ -20,6 +21,7 @@ __all__ = ["check", "check_loaded"]
 
 _CONCERNS = (
     check_files,
+    check_manifests,
     check_keys,
     check_episodes,
     check_calls,

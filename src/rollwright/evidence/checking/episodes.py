@@ -31,9 +31,7 @@ def _tokens(run: LoadedRun) -> Iterator[Finding]:
     tokens = run.tokens
     if tokens is None:
         return
-    known = run.rows("SELECT DISTINCT unnest(token_ids) AS id FROM segments")
-    foreign = [int(str(row[0])) for row in known if int(str(row[0])) < 0 or not tokens.has(int(str(row[0])))]
-    for token_id in sorted(foreign)[:_SHOWN_TOKENS]:
+    for token_id in sorted(run.foreign_ids)[:_SHOWN_TOKENS]:
         yield from run.found(
             "episodes",
             f"""SELECT concat_ws('/', trajectory_id, segment, list_position(token_ids, {token_id}) - 1),

@@ -24,7 +24,10 @@ from rollwright.evidence.views import lay_views
 from rollwright.record.columns import arrow_schema, arrow_type, encode_rows
 from rollwright.record.tables import STORED_TABLES, Table
 
-__all__ = ["LoadedRun", "LoadedShard", "load_run"]
+__all__ = ["TRAINED_ORIGINS", "LoadedRun", "LoadedShard", "load_run"]
+
+TRAINED_ORIGINS = ("policy", "demonstration", "teacher")
+"""What an objective may train; the other tokens are the world's, and no loss is made of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,15 @@ class LoadedRun:
         """The run's tokenizer; None where the folder carries none that can be read."""
         return TokenText.of(self.folder.tokenizer)
 
+    @cached_property
+    def foreign_ids(self) -> frozenset[int]:
+        """Token ids of segments that the tokenizer does not have; none where there is no tokenizer."""
+        tokens = self.tokens
+        if tokens is None:
+            return frozenset()
+        known = [int(str(row[0])) for row in self.rows("SELECT DISTINCT unnest(token_ids) AS id FROM segments")]
+        return frozenset(one for one in known if one < 0 or not tokens.has(one))
+
     def rows(self, sql: str) -> list[tuple[object, ...]]:
         """The answer of the database."""
         return self.connection.execute(sql).fetchall()
@@ -105,6 +117,9 @@ def load_run(path: Path) -> Generator[LoadedRun]:
     with duckdb.connect(":memory:") as connection:
         _lay_tables(connection, tables, reading.shards)
         lay_views(connection, folder, lambda table: f"stored_{table.name}")
+        # A list that lets more be trained is one finding; what would follow from it is not asked.
+        connection.execute("ALTER VIEW eligible RENAME TO listed")
+        connection.execute(f"CREATE VIEW eligible AS FROM listed WHERE origin IN {TRAINED_ORIGINS}")
         yield LoadedRun(
             folder=folder,
             tables=tables,
