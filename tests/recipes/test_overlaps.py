@@ -98,3 +98,18 @@ def test_an_empty_source_is_refused(tmp_path):
     order = OverlapOrder(first=str(tmp_path / "a.jsonl"), second=str(tmp_path / "b.jsonl"), rules=OverlapRules())
     with pytest.raises(RecipeError, match="holds no task"):
         look_for_overlap(order)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", b'{"problem": "\xff\xfe"}\n'),
+        ("a.jsonl", b'{"problem": ' + b"[" * 100_000),
+        ("a.parquet", b"PAR1 and no more"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says_is_a_sentence(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    path = str(tmp_path / name)
+    with pytest.raises(RecipeError, match="is no"):
+        look_for_overlap(OverlapOrder(first=path, second=path, rules=OverlapRules()))

@@ -166,13 +166,13 @@ def _of_file(path: Path, field: str | None) -> tuple[AskedText, ...]:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
-                row: object = json.loads(line)
-            except ValueError as error:
+                row: object = json.loads(line.decode())
+            except (ValueError, RecursionError) as error:
                 raise RecipeError(f"line {number} of {path} is no JSON: {error}.") from error
             if not isinstance(row, dict):
                 raise RecipeError(f"line {number} of {path} is no JSON object; each line holds one task.")
@@ -180,7 +180,11 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    yield from enumerate(ParquetFile(str(path)).read().to_pylist(), start=1)
+    try:
+        rows = ParquetFile(str(path)).read().to_pylist()
+    except (ValueError, OSError) as error:
+        raise RecipeError(f"{path} is no Parquet file that can be read: {error}.") from error
+    yield from enumerate(rows, start=1)
 
 
 def _text_of(row: dict[str, object], place: int, path: Path, field: str | None) -> str:

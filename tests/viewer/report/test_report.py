@@ -132,6 +132,7 @@ def test_the_same_folder_gives_the_same_bytes_and_nothing_is_written_into_it(tmp
     old = tmp_path / "again" / "figures" / "of-an-older-report.svg"
     old.parent.mkdir(parents=True)
     old.write_text("<svg/>")
+    (tmp_path / "again" / "report.md").write_text("![was](figures/of-an-older-report.svg)")
     write_report([run], tmp_path / "one")
     write_report([run], tmp_path / "again")
     assert not old.exists()
@@ -170,6 +171,32 @@ def test_a_folder_given_twice_is_refused(tmp_path):
     run = written_run(tmp_path / "run", steps=1)
     with pytest.raises(ViewerError, match="given twice"):
         write_report([run, tmp_path / "." / "run"], tmp_path / "out")
+
+
+@pytest.mark.parametrize("place", ["run", "run/reports"])
+def test_nothing_is_written_into_a_run(tmp_path, place):
+    run = written_run(tmp_path / "run", steps=1)
+    with pytest.raises(ViewerError, match="into which nothing is written.*--out"):
+        write_report([run], tmp_path / place)
+    assert not (run / "report.md").exists()
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path, place):
+    (tmp_path / "file").touch()
+    with pytest.raises(ViewerError, match="--out"):
+        write_report([written_run(tmp_path / "run", steps=1)], tmp_path / place)
+
+
+def test_drawings_of_an_earlier_report_go_and_those_of_others_stay(tmp_path):
+    run, out = written_run(tmp_path / "run", steps=1), tmp_path / "out"
+    (out / "figures").mkdir(parents=True)
+    for name in ("mine.svg", "earlier.svg"):
+        (out / "figures" / name).touch()
+    (out / "report.md").write_text("![was](figures/earlier.svg)", encoding="utf-8")
+    write_report([run], out)
+    assert (out / "figures" / "mine.svg").exists()
+    assert not (out / "figures" / "earlier.svg").exists()
 
 
 def test_a_live_run_is_reported_as_far_as_it_is_committed(tmp_path):

@@ -1,10 +1,12 @@
 """Making a report: runs are read, a document is built, and Markdown, drawings and one HTML page are written."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rollwright.evidence import EvidenceError, RunFolder, SchemaVersionError, ShardError
+from rollwright.evidence.durable import write_files
 from rollwright.viewer.errors import ViewerError
 from rollwright.viewer.figures_run import read_numbers
 from rollwright.viewer.figures_tables import excluded_table, gates_table, ledger_table
@@ -42,22 +44,29 @@ def write_report(paths: Sequence[Path], out: Path) -> ReportFiles:
         out: a folder, made where it is missing; `report.md`, `report.html` and `figures/` in it are replaced.
 
     Raises:
-        ViewerError: where a folder is given twice, or is damaged.
+        ViewerError: where a run is given twice, or is damaged, or nothing can be written in `out`.
         EvidenceError: where one is no run, or of another schema.
     """
+    _assert_outside(out, paths)
     runs = read_runs(paths)
     document, claimed, not_claimed = build_document(runs)
     drawings = {figure.slug: draw_svg(figure) for figure in document.figures}
-    folder = out / _DRAWINGS
-    folder.mkdir(parents=True, exist_ok=True)
-    for stale in sorted(folder.glob("*.svg")):
-        if stale.stem not in drawings:
-            stale.unlink()
-    for slug, drawing in drawings.items():
-        (folder / f"{slug}.svg").write_text(drawing, encoding="utf-8")
-    markdown, page = out / "report.md", out / "report.html"
-    markdown.write_text(render_markdown(document, _DRAWINGS), encoding="utf-8")
-    page.write_text(render_html(document, drawings), encoding="utf-8")
+    folder, markdown, page = out / _DRAWINGS, out / "report.md", out / "report.html"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        before = markdown.read_text("utf-8") if markdown.exists() else ""
+        files = {folder / f"{slug}.svg": drawing.encode() for slug, drawing in drawings.items()}
+        files[markdown] = render_markdown(document, _DRAWINGS).encode()
+        files[page] = render_html(document, drawings).encode()
+        write_files(files)
+        for stale in sorted(folder.glob("*.svg")):
+            # What no report drew is somebody else's.
+            if stale not in files and f"{_DRAWINGS}/{stale.name}" in before:
+                stale.unlink()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ViewerError(
+            f"the report cannot be written in {out}: {error}. Give a folder that can be written, with room, by --out."
+        ) from error
     return ReportFiles(
         markdown=markdown,
         html=page,
@@ -67,11 +76,23 @@ def write_report(paths: Sequence[Path], out: Path) -> ReportFiles:
     )
 
 
+def _assert_outside(out: Path, runs: Sequence[Path]) -> None:
+    place = out.resolve()
+    for run in runs:
+        if place.is_relative_to(run.resolve()):
+            raise ViewerError(
+                f"{out} lies in the run {run}, into which nothing is written; give another folder by --out."
+            )
+    there = next(folder for folder in (place, *place.parents) if folder.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        raise ViewerError(f"nothing can be written in {there}; give a folder that can be written by --out.")
+
+
 def read_runs(paths: Sequence[Path]) -> tuple[MeasuredRun, ...]:
     """Read run folders; runs of one name are told apart by a number behind it.
 
     Raises:
-        ViewerError: where a folder is given twice, or is damaged.
+        ViewerError: where a run is given twice, or is damaged.
         EvidenceError: where one is no run, or of another schema.
     """
     places = [path.resolve() for path in paths]
