@@ -3,14 +3,12 @@
 from dataclasses import dataclass, replace
 from functools import partial
 
-from rollwright.algorithms import supervised
-from rollwright.batches import BatchRules
 from rollwright.recipes.build.environment import demonstrating
 from rollwright.recipes.build.episodes import Episodes
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
-from rollwright.recipes.build.objective import build_objective
 from rollwright.recipes.build.replay import Replay
 from rollwright.recipes.build.stored import StoredBatches
+from rollwright.recipes.build.terms import stage_terms
 from rollwright.recipes.config.learning import RlStageConfig, StageConfig, SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.record import Environment, seed_of
@@ -72,28 +70,21 @@ def build_stages(parts: StageParts) -> tuple[Stage, ...]:
 
 def _stage(stage: StageConfig, parts: StageParts) -> Stage:
     recipe = parts.recipe
-    if isinstance(stage, SupervisedStageConfig):
-        objective, steps, kind = supervised(), stage.steps, "supervised"
-        eligible: frozenset[tuple[str, str | None]] = frozenset({("demonstration", None)})
-        rules = BatchRules(max_lag=0)
-    else:
-        objective, steps, kind = build_objective(recipe.objective, recipe.rollout), recipe.run.steps, "rl"
-        eligible = frozenset({("policy", "policy")})
-        unit = "segment" if recipe.runtime.over_lag == "mask" else "trajectory"
-        rules = BatchRules(max_lag=recipe.runtime.max_lag, stale_unit=unit)
+    terms = stage_terms(stage, recipe)
+    is_supervised = isinstance(stage, SupervisedStageConfig)
     settings = stage_settings(stage, recipe)
-    reads = objective.reads
-    every = recipe.evidence.reference_every if kind == "rl" and "reference" not in reads else 0
+    reads = terms.objective.reads
+    every = 0 if is_supervised or "reference" in reads else recipe.evidence.reference_every
     return Stage(
         name=stage.name,
-        kind=kind,
-        steps=steps,
-        objective=objective,
-        eligible=eligible,
-        rules=rules,
+        kind="supervised" if is_supervised else "rl",
+        steps=stage.steps if is_supervised else recipe.run.steps,
+        objective=terms.objective,
+        eligible=terms.eligible,
+        rules=terms.rules,
         collector=partial(_collector, stage, parts),
         begin=partial(parts.learner.begin, settings, reads=reads | {"reference"} if every else reads),
-        evaluate_every=recipe.evaluation.every if kind == "rl" else 0,
+        evaluate_every=0 if is_supervised else recipe.evaluation.every,
         reference_every=every,
     )
 

@@ -4,19 +4,26 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from rollwright.evaluation import EvaluationProtocol
 from rollwright.evidence import CheckReport, Finding, LoadedRun
+from rollwright.recipes.build.terms import StageTerms, stage_terms
+from rollwright.recipes.build.protocols import build_protocols
 from rollwright.recipes.build.world import BuiltWorld, build_world
+from rollwright.recipes.config.learning import SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.errors import RecipeError
+from rollwright.recipes.rechecking.beginnings import eligible_findings, renderer_of_run
+from rollwright.recipes.rechecking.evaluations import evaluation_findings
 from rollwright.recipes.rechecking.gradients import rebuild, receipt_findings
 from rollwright.recipes.rechecking.numbers import metric_findings
-from rollwright.recipes.rechecking.steps import StageTerms, StoredStep, StoredSteps, stage_terms
+from rollwright.recipes.rechecking.played_again import is_played_again, play_again
+from rollwright.recipes.rechecking.steps import StoredStep, StoredSteps
 from rollwright.recipes.rechecking.turns import turn_findings
 from rollwright.recipes.rechecking.verdicts import asks_a_model, verdict_findings
 from rollwright.recipes.rechecking.weights import StandingScores
 from rollwright.recipes.resolve import resolve_text
 from rollwright.record import ScoredTrajectory
-from rollwright.rendering import load_renderer
+from rollwright.rendering import Renderer
 
 __all__ = ["check_deeply"]
 
@@ -65,23 +72,35 @@ def check_deeply(run: LoadedRun, report: CheckReport) -> CheckReport:
     if len(run.manifests) > 1:
         deeper.unchecked.append("steps of earlier segments: their recipe is not the one that the folder keeps.")
     members = _steps(deeper, steps, recipe)
-    held_out = [member for _, of_commit in steps.evaluations() for member in of_commit]
-    deeper.add(turn_findings([*members, *held_out], load_renderer(run.folder.tokenizer)))
-    _verdicts(deeper, recipe, [m for m in (*members, *held_out) if m.verdicts])
+    commits = list(steps.evaluations())
+    held_out = [member for _, of_commit in commits for member in of_commit]
+    deeper.add(eligible_findings(run, recipe))
+    renderer = renderer_of_run(deeper.add, run)
+    if renderer is None:
+        deeper.unchecked.append("turns, verdicts and what the world answered: the tokenizer is not the run's.")
+    else:
+        read = [m for m in (*members, *held_out) if _is_readable(m, run.foreign_ids)]
+        deeper.add(turn_findings(read, renderer))
+        _world(deeper, recipe, _Read(members=read, commits=commits, renderer=renderer))
     scores = StandingScores(run)
     deeper.add(scores.findings())
     deeper.unchecked += scores.unchecked
     findings = [Finding(place=t.partition(" holds")[0], text=t, concern="recipe") for t in steps.unreadable]
     return replace(
         report,
-        findings=tuple(dict.fromkeys((*report.findings, *deeper.findings, *findings))),
+        findings=tuple(sorted(dict.fromkeys((*report.findings, *deeper.findings, *findings)), key=_is_derived)),
         not_checked=(*report.not_checked, *deeper.unchecked),
     )
 
 
+def _is_derived(finding: Finding) -> bool:
+    """False for what may be the cause of the rest: it is named first."""
+    return not finding.place.startswith(("tokenizer", "manifest", "recipe.toml"))
+
+
 def _steps(deeper: _Deeper, steps: StoredSteps, recipe: RecipeConfig) -> list[ScoredTrajectory]:
     """Every step, made again; returns its members."""
-    terms = stage_terms(recipe)
+    terms = {stage.name: stage_terms(stage, recipe) for stage in recipe.stages}
     members: list[ScoredTrajectory] = []
     for step in steps.steps():
         members += [m for g in step.groups for m in g.members]
@@ -104,9 +123,23 @@ def _step(deeper: _Deeper, step: StoredStep, stage: StageTerms, recipe: RecipeCo
     deeper.add(metric_findings(deeper.run, step, updates, stage, recipe))
 
 
-def _verdicts(deeper: _Deeper, recipe: RecipeConfig, members: Sequence[ScoredTrajectory]) -> None:
-    """Verifiers are asked again, unless they are models."""
-    if not members:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What the run's tokenizer reads."""
+
+    members: Sequence[ScoredTrajectory]
+    commits: Sequence[tuple[int, tuple[ScoredTrajectory, ...]]]
+    """Number to held-out episodes."""
+    renderer: Renderer
+
+
+def _is_readable(member: ScoredTrajectory, foreign: frozenset[int]) -> bool:
+    return not foreign or all(foreign.isdisjoint(s.token_ids.tolist()) for s in member.trajectory.segments)
+
+
+def _world(deeper: _Deeper, recipe: RecipeConfig, read: _Read) -> None:
+    """Episodes are lived again, verifiers are asked again unless they are models, evaluations are measured again."""
+    if not read.members:
         return
     if asks_a_model(recipe):
         deeper.unchecked.append("verdicts: a model gave some of them, and is not asked again; `rollwright score` does.")
@@ -117,12 +150,47 @@ def _verdicts(deeper: _Deeper, recipe: RecipeConfig, members: Sequence[ScoredTra
         deeper.unchecked.append(f"verdicts: the world of the recipe does not stand: {type(error).__name__}: {error}")
         return
     try:
-        renderer = load_renderer(deeper.run.folder.tokenizer)
-        found = verdict_findings(members, world.verifiers.composition, renderer)
-        deeper.add(found)
-        others = {m.reward_rule for m in members} - {world.verifiers.composition.revision, "none"}
-        if others:
-            rules = ", ".join(sorted(others))
-            deeper.unchecked.append(f"verdicts of the reward rule {rules}: the verifiers here are of another revision.")
+        protocols = _protocols(deeper, recipe, world, read)
+        _lived(deeper, recipe, world, (read, protocols))
+        _verdicts(deeper, world, read)
+        before = recipe.stages[:-1]
+        start = sum(s.steps if isinstance(s, SupervisedStageConfig) else recipe.run.steps for s in before)
+        deeper.add(evaluation_findings(deeper.run, read.commits, protocols, start))
     finally:
         world.close()
+
+
+def _protocols(deeper: _Deeper, recipe: RecipeConfig, world: BuiltWorld, read: _Read) -> tuple[EvaluationProtocol, ...]:
+    """Those of the recipe, where the run's evaluations are of their digests."""
+    revisions = {m.trajectory.rendering_revision for m in read.members if m.trajectory.purpose == "evaluation"}
+    try:
+        found = [one for revision in sorted(revisions) for one in build_protocols(recipe, world, revision)]
+    except (RecipeError, ValueError) as error:
+        deeper.unchecked.append(f"evaluations were not measured again: {error}")
+        return ()
+    said = {str(row[0]) for row in deeper.run.rows("SELECT DISTINCT protocol_sha256 FROM evaluations")}
+    if said - {one.sha256 for one in found}:
+        deeper.unchecked.append("intervals of evaluations under protocols that the recipe does not make here.")
+    return tuple(found)
+
+
+def _lived(
+    deeper: _Deeper, recipe: RecipeConfig, world: BuiltWorld, given: tuple[_Read, tuple[EvaluationProtocol, ...]]
+) -> None:
+    read, protocols = given
+    if not is_played_again(recipe, world):
+        deeper.unchecked.append("what the world answered: it is not one whose episodes can be lived again.")
+        return
+    trajectories = [member.trajectory for member in read.members]
+    played = play_again(trajectories, recipe=recipe, world=world, renderer=read.renderer, protocols=protocols)
+    deeper.add(iter(played.findings))
+    deeper.unchecked += played.unchecked
+
+
+def _verdicts(deeper: _Deeper, world: BuiltWorld, read: _Read) -> None:
+    members = [member for member in read.members if member.verdicts]
+    deeper.add(verdict_findings(members, world.verifiers.composition, read.renderer))
+    others = {m.reward_rule for m in members} - {world.verifiers.composition.revision, "none"}
+    if others:
+        rules = ", ".join(sorted(others))
+        deeper.unchecked.append(f"verdicts of the reward rule {rules}: the verifiers here are of another revision.")

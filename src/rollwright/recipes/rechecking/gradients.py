@@ -20,7 +20,8 @@ from rollwright.batches import (
     receipts_of,
 )
 from rollwright.evidence import Finding
-from rollwright.recipes.rechecking.steps import StageTerms, StoredStep
+from rollwright.recipes.build.terms import StageTerms
+from rollwright.recipes.rechecking.steps import StoredStep
 from rollwright.record import Receipt, Runs
 
 __all__ = ["RebuiltUpdate", "rebuild", "receipt_findings"]

@@ -7,9 +7,10 @@ from typing import cast
 
 from rollwright.batches import batch_metrics, update_metrics
 from rollwright.evidence import Finding, LoadedRun
+from rollwright.recipes.build.terms import StageTerms
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.recipes.rechecking.gradients import RebuiltUpdate
-from rollwright.recipes.rechecking.steps import StageTerms, StoredStep
+from rollwright.recipes.rechecking.steps import StoredStep
 from rollwright.record import Metric
 
 __all__ = ["metric_findings"]

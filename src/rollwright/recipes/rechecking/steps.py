@@ -8,13 +8,8 @@ from typing import cast
 
 import pyarrow as pa
 
-from rollwright.algorithms import Objective, supervised
-from rollwright.batches import BatchRules
 from rollwright.evidence import LoadedRun
 from rollwright.evidence.checking.loading import LoadedShard
-from rollwright.recipes.build.objective import build_objective
-from rollwright.recipes.config.learning import SupervisedStageConfig
-from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.record import Group, Receipt, RecordError, ScoredTrajectory
 from rollwright.record.codec import decode_receipts, decode_trajectories
 from rollwright.record.tables import (
@@ -27,21 +22,9 @@ from rollwright.record.tables import (
     VERDICTS,
 )
 
-__all__ = ["StageTerms", "StoredStep", "StoredSteps", "stage_terms"]
+__all__ = ["StoredStep", "StoredSteps"]
 
 _OF_TRAJECTORIES = (TRAJECTORIES, SEGMENTS, TENSORS, TOOL_CALLS, VERDICTS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageTerms:
-    """What a stage trains, and how it is cut into updates."""
-
-    name: str
-    objective: Objective
-    eligible: frozenset[tuple[str, str | None]]
-    rules: BatchRules
-    num_minibatches: int
-    num_epochs: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,33 +35,6 @@ class StoredStep:
     groups: tuple[Group, ...]
     receipts: tuple[Receipt, ...]
     stage: str
-
-
-def stage_terms(recipe: RecipeConfig) -> Mapping[str, StageTerms]:
-    """By name of the stage, as `train` builds them."""
-    found: dict[str, StageTerms] = {}
-    for stage in recipe.stages:
-        if isinstance(stage, SupervisedStageConfig):
-            terms = StageTerms(
-                name=stage.name,
-                objective=supervised(),
-                eligible=frozenset({("demonstration", None)}),
-                rules=BatchRules(max_lag=0),
-                num_minibatches=1,
-                num_epochs=1,
-            )
-        else:
-            unit = "segment" if recipe.runtime.over_lag == "mask" else "trajectory"
-            terms = StageTerms(
-                name=stage.name,
-                objective=build_objective(recipe.objective, recipe.rollout),
-                eligible=frozenset({("policy", "policy")}),
-                rules=BatchRules(max_lag=recipe.runtime.max_lag, stale_unit=unit),
-                num_minibatches=recipe.learner.num_minibatches,
-                num_epochs=recipe.learner.num_epochs,
-            )
-        found[stage.name] = terms
-    return found
 
 
 class StoredSteps:
