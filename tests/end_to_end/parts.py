@@ -3,26 +3,26 @@
 import hashlib
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from rollwright.environments import ToolEnvironment, ToolLimits, tool_of
+from rollwright.environments.passing import Asked, PassingEnvironment, PassingEpisode
 from rollwright.recipes.worlds.interpreter import load as interpreter
 from rollwright.recipes.worlds.world import World
 from rollwright.record import (
     Action,
-    Environment,
-    Episode,
     StepResult,
     Submission,
     Task,
     ToolRequest,
-    ToolResult,
     Verdict,
     Verifier,
 )
+
+_Given = TypeVar("_Given")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,113 +105,53 @@ def calculator(expression: str) -> str:
     return "1"
 
 
-class Checking:
+class Checking(PassingEnvironment):
     """A tool environment that runs its tool on what the policy said last, so that every episode meets the tool."""
 
     def __init__(self) -> None:
-        self._inner = ToolEnvironment(name="checking", tools=(tool_of(calculator),), limits=ToolLimits(calls=3))
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def revision(self) -> str:
-        return self._inner.revision
-
-    @property
-    def actors(self) -> Mapping[str, str]:
-        return self._inner.actors
+        super().__init__(ToolEnvironment(name="checking", tools=(tool_of(calculator),), limits=ToolLimits(calls=3)))
 
     @asynccontextmanager
     async def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AsyncGenerator["CheckedEpisode"]:
-        async with self._inner.open(task, seed=seed, snapshot=snapshot) as episode:
+        async with self._behind(task, seed, snapshot) as episode:
             yield CheckedEpisode(episode)
 
 
-class Running:
-    """An environment with a Python interpreter that runs a program before and after what the policy says."""
-
-    def __init__(self, inner: Environment) -> None:
-        self._inner = inner
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def revision(self) -> str:
-        return self._inner.revision
-
-    @property
-    def actors(self) -> Mapping[str, str]:
-        return self._inner.actors
-
-    @asynccontextmanager
-    async def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AsyncGenerator["RunningEpisode"]:
-        async with self._inner.open(task, seed=seed, snapshot=snapshot) as episode:
-            yield RunningEpisode(episode)
-
-
-class RunningEpisode:
-    """See `Running`."""
-
-    def __init__(self, inner: Episode) -> None:
-        self._inner = inner
-
-    @property
-    def tools(self) -> Mapping[str, str]:
-        return self._inner.tools
-
-    async def begin(self) -> StepResult:
-        first = await self._inner.begin()
-        await self._run("before")
-        return first
-
-    async def call(self, request: ToolRequest) -> ToolResult:
-        return await self._inner.call(request)
-
-    async def step(self, action: Action) -> StepResult:
-        await self._run("after")
-        return await self._inner.step(action)
-
-    async def artifacts(self) -> Mapping[str, bytes]:
-        return await self._inner.artifacts()
-
-    async def snapshot(self) -> bytes:
-        return await self._inner.snapshot()
-
-    async def _run(self, name: str) -> None:
-        code = json.dumps({"code": "print(1 + 1)"})
-        await self._inner.call(ToolRequest(call_id=name, tool="python", arguments=code))
-
-
-class CheckedEpisode:
+class CheckedEpisode(PassingEpisode):
     """See `Checking`."""
-
-    def __init__(self, inner: Episode) -> None:
-        self._inner = inner
-
-    @property
-    def tools(self) -> Mapping[str, str]:
-        return self._inner.tools
-
-    async def begin(self) -> StepResult:
-        return await self._inner.begin()
-
-    async def call(self, request: ToolRequest) -> ToolResult:
-        return await self._inner.call(request)
 
     async def step(self, action: Action) -> StepResult:
         arguments = json.dumps({"expression": action.text[:20]})
-        await self._inner.call(ToolRequest(call_id="check", tool="calculator", arguments=arguments))
-        return await self._inner.step(action)
+        await self._episode.call(ToolRequest(call_id="check", tool="calculator", arguments=arguments))
+        return await self._episode.step(action)
 
-    async def artifacts(self) -> Mapping[str, bytes]:
-        return await self._inner.artifacts()
+    async def _through(self, asked: Asked, answer: Callable[[], Awaitable[_Given]]) -> _Given:
+        return await answer()
 
-    async def snapshot(self) -> bytes:
-        return await self._inner.snapshot()
+
+class Running(PassingEnvironment):
+    """An environment with a Python interpreter that runs a program before and after what the policy says."""
+
+    @asynccontextmanager
+    async def open(self, task: Task, *, seed: int, snapshot: bytes | None = None) -> AsyncGenerator["RunningEpisode"]:
+        async with self._behind(task, seed, snapshot) as episode:
+            yield RunningEpisode(episode)
+
+
+class RunningEpisode(PassingEpisode):
+    """See `Running`."""
+
+    async def _through(self, asked: Asked, answer: Callable[[], Awaitable[_Given]]) -> _Given:
+        if asked.kind == "step":
+            await self._run("after")
+        given = await answer()
+        if asked.kind == "begin":
+            await self._run("before")
+        return given
+
+    async def _run(self, name: str) -> None:
+        code = json.dumps({"code": "print(1 + 1)"})
+        await self._episode.call(ToolRequest(call_id=name, tool="python", arguments=code))
 
 
 def checking() -> Checking:
