@@ -77,7 +77,9 @@ def test_the_pins_are_exact_and_cover_what_the_project_asks_for():
     pinned = {canonical(line.partition("==")[0]) for line in pins}
     extras = PROJECT["project"]["optional-dependencies"].values()
     asked = [*PROJECT["project"]["dependencies"], *(wanted for extra in extras for wanted in extra)]
-    assert {canonical(re.split(r"[\[<>=]", wanted)[0]) for wanted in asked} - pinned == set()
+    # It asks for an older pillow than the others, so it is installed in an environment of its own.
+    apart = {"trackio"}
+    assert {canonical(re.split(r"[\[<>=]", wanted)[0]) for wanted in asked} - pinned == apart
 
 
 def canonical(name: str) -> str:

@@ -92,7 +92,7 @@ class Journey:
 def travel(
     path: Path, groups: Sequence[Group], *parts: Part, step: int = 1, others: Sequence[ScoredTrajectory] = ()
 ) -> list[Journey]:
-    """Take groups the whole way, from what a run folder gives back of them; `check` must find nothing."""
+    """Take groups the whole way, from what a run folder gives back of them; every gradient of it must be covered."""
     parts = parts or (Part(),)
     members = [m for g in groups for m in g.members]
     walked = [walk(groups, part, step) for part in parts]
@@ -113,7 +113,9 @@ def travel(
             ),
             at=NOW,
         )
-    assert [(f.place, f.text) for f in check(path / "run").findings] == []
+    # Shapes are made by hand: their tasks, calls and metrics are of no world, so that only what they are for is asked.
+    findings = [f for f in check(path / "run").findings if f.concern in ("gradients", "ledger", "files")]
+    assert [(f.place, f.text) for f in findings] == []
     stored = [replace_groups(g, StoredRun(path / "run")) for g in groups]
     for part, one in zip(parts, walked, strict=True):
         assert_same_batch(walk(stored, part, step).batch, one.batch)

@@ -41,8 +41,8 @@ def why(  # noqa: PLR0913 - each parameter is an option that a person may give
 
     ```
     rollwright why runs/arithmetic-tool-seed0 --step 350
-    rollwright why runs/arithmetic-tool-seed0 --token t021880-00-0/3/4 --sources
-    rollwright why runs/arithmetic-tool-seed0 --trajectory t021880-00-0
+    rollwright why runs/arithmetic-tool-seed0 --token t022160-00-0/3/0 --sources
+    rollwright why runs/arithmetic-tool-seed0 --trajectory t022160-00-0
     rollwright why runs/arithmetic-tool-seed0 --task arithmetic/ba3ad415f51600e5 --json
     ```
     """

@@ -222,7 +222,7 @@ def _without_gates(recipe: str, folder: Path) -> str:
         document.pop(section, None)  # pyright: ignore[reportUnknownMemberType] - tomlkit does not type it
     path = folder / f"{Path(recipe).stem}-without-gates.toml"
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(tomlkit.dumps(document), encoding="utf-8")  # pyright: ignore[reportUnknownMemberType]
+    path.write_text(tomlkit.dumps(document), encoding="utf-8")  # pyright: ignore[reportUnknownMemberType] - likewise
     return str(path)
 
 
