@@ -11,6 +11,8 @@ __all__ = ["check_evaluations", "check_numbers"]
 
 _CLOSE = 1e-6
 """Relative; what was summed in another order differs in its last digits."""
+_CLOSE_SCORES = 1e-5
+"""Of sums of 32-bit scores."""
 
 _TRAINED = """(SELECT r.step AS of_step, t.* FROM trajectories t
   JOIN (SELECT DISTINCT step, trajectory_id FROM slots WHERE state = 'trained') r USING (trajectory_id)
@@ -19,6 +21,9 @@ _TRAINED = """(SELECT r.step AS of_step, t.* FROM trajectories t
 
 def check_numbers(run: LoadedRun) -> Iterator[Finding]:
     """The metrics of steps and of updates against trajectories and receipts."""
+    if not {"trajectories", "receipts", "metrics"} & run.missing and len(run.manifests) == 1:
+        for question in questions("absent"):
+            yield from run.found("numbers", question)
     if not {"trajectories", "ledger"} & run.missing:
         for name, labels, sql in _OF_STEPS:
             yield from _compared(run, name, labels, sql, of="step")
@@ -65,6 +70,7 @@ def _compared(run: LoadedRun, name: str, labels: str, sql: str, *, of: str) -> l
         if of == "step"
         else "concat('metrics update ', m.update, ' ', m.name)"
     )
+    close = _CLOSE_SCORES if name.startswith("entropy/") else _CLOSE
     join = "m.step = d.step AND m.update = 0" if of == "step" else "m.update = d.update"
     return run.found(
         "numbers",
@@ -72,7 +78,7 @@ def _compared(run: LoadedRun, name: str, labels: str, sql: str, *, of: str) -> l
         concat(coalesce(d.due::TEXT, 'undefined'), ', of the rows of the run')
         FROM metrics m JOIN ({sql}) d ON {join}
         WHERE m.name = '{name}' AND ({labels}) AND ((m.value IS NULL) <> (d.due IS NULL)
-          OR abs(m.value - d.due) > {_CLOSE} * greatest(abs(m.value), abs(d.due), 1e-3))""",
+          OR abs(m.value - d.due) > {close} * greatest(abs(m.value), abs(d.due), 1e-3))""",
     )
 
 
@@ -93,14 +99,21 @@ def _denominators(run: LoadedRun) -> Iterator[Finding]:
           WHERE t.stage IN ({listed})),
         d AS (SELECT update, labels['model'] AS model, labels['component'] AS component, value AS total FROM metrics
           WHERE name = 'weight_sum'),
-        n AS (SELECT update, model, component, count(*) FILTER (weight <> 0) AS tokens FROM weighed GROUP BY ALL)
+        n AS (SELECT update, model, component, mode(weight) AS usual, sum(weight) AS total, count(*) AS tokens
+          FROM weighed w WHERE {_WEIGHED} GROUP BY ALL),
+        c AS (SELECT n.*, count(*) AS same FROM n JOIN weighed w USING (update, model, component)
+          WHERE {_WEIGHED} AND abs(w.weight - n.usual) <= 1e-9 * abs(n.usual) GROUP BY ALL)
         SELECT concat_ws('/', w.trajectory_id, w.segment, w.index),
           concat('its weight is ', w.weight, ' in update ', w.update),
-          concat(d.total / n.tokens, ' = ', d.total, ' / ', n.tokens)
+          concat(c.usual, ', as ', c.same, ' other of the ', c.tokens, ' tokens of the update')
         FROM weighed w JOIN of_stage USING (update) JOIN d USING (update, model, component)
-        JOIN n USING (update, model, component)
-        WHERE w.weight <> 0 AND w.component IN ('policy_gradient', 'nll')
-          AND abs(w.weight - d.total / n.tokens) > 1e-9 * d.total / n.tokens""",
+        JOIN c USING (update, model, component)
+        WHERE {_WEIGHED} AND w.component IN ('policy_gradient', 'nll') AND 2 * c.same > c.tokens
+          AND abs(w.weight - c.usual) > 1e-9 * abs(c.usual)
+        UNION ALL SELECT concat('update ', c.update, ' ', c.component),
+          concat('most of its tokens weigh ', c.usual), concat(d.total / c.tokens, ' = ', d.total, ' / ', c.tokens)
+        FROM c JOIN of_stage USING (update) JOIN d USING (update, model, component)
+        WHERE c.component IN ('policy_gradient', 'nll') AND abs(c.usual * c.tokens - d.total) > 1e-9 * abs(d.total)""",
     )
     yield from run.found(
         "gradients",
@@ -117,6 +130,9 @@ def _denominators(run: LoadedRun) -> Iterator[Finding]:
     )
 
 
+_WEIGHED = """NOT w.is_first AND coalesce(w.withheld, '') NOT IN ('unscored', 'stale', 'truncated')
+  AND (w.weight <> 0 OR w.flags & 504 = 0)"""
+"""Tokens that weigh what every other one does; 504: flags of a token that a rule cut."""
 _PLAIN = "len(map_keys(m.labels)) = 0"
 _MODEL = "map_keys(m.labels) = ['model']"
 _OF_STEPS = (
@@ -184,6 +200,10 @@ _OF_TOKENS = (
         for side, bit in (("high", Flag.CLIPPED_HIGH), ("low", Flag.CLIPPED_LOW), ("dual", Flag.DUAL_CLIP))
     ),
 )
+_UNCUT = """FROM receipts r JOIN metrics n ON n.update = r.update AND n.name = 'entropy/full'
+  AND map_keys(n.labels) = ['model'] AND n.labels['model'] = r.model WHERE r.entropy IS NOT NULL AND r.num_kept > 0
+  GROUP BY r.update, r.model HAVING sum(r.num_kept) = any_value(n.num_items)"""
+"""Where every token that a metric is of was kept, the means over kept tokens make it."""
 _EQUAL = "w.lag = 0 AND w.policy_version = w.step - 1 AND isfinite(w.proximal) AND isfinite(w.behavior)"
 _OF_SCORES = (
     *(
@@ -194,6 +214,17 @@ _OF_SCORES = (
             HAVING count(*) FILTER ({_EQUAL}) > 0""",
         )
         for stat, function in (("mean", "avg"), ("max", "max"))
+    ),
+    (
+        "entropy/full",
+        _FLAGGED,
+        f"SELECT r.update, r.model, sum(r.entropy::DOUBLE * r.num_kept) / sum(r.num_kept) AS due {_UNCUT}",
+    ),
+    (
+        "entropy/sampled",
+        _FLAGGED,
+        f"""SELECT update, model, -avg(w.current::DOUBLE) AS due {_MAIN}
+        HAVING count(w.current) = count(*) AND bool_and(isfinite(w.current))""",
     ),
     (
         "is/ess",

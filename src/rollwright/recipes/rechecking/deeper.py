@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from rollwright.evaluation import EvaluationProtocol
 from rollwright.evidence import CheckReport, Finding, LoadedRun
-from rollwright.recipes.build.terms import StageTerms, stage_terms
 from rollwright.recipes.build.protocols import build_protocols
+from rollwright.recipes.build.terms import StageTerms, stage_terms
 from rollwright.recipes.build.world import BuiltWorld, build_world
 from rollwright.recipes.config.learning import SupervisedStageConfig
 from rollwright.recipes.config.recipe import RecipeConfig

@@ -168,3 +168,11 @@ SELECT concat('trajectories ', trajectory_id), concat('initial_state_hash is ', 
 FROM (SELECT trajectory_id, initial_state_hash, mode(initial_state_hash) OVER (PARTITION BY purpose, group_id) AS usual
   FROM trajectories WHERE purpose IN ('train', 'evaluation') AND lineage IS NULL)
 WHERE initial_state_hash IS DISTINCT FROM usual AND usual IS NOT NULL
+
+------
+WITH last AS (SELECT trajectory_id, max(segment) AS segment FROM segments GROUP BY trajectory_id)
+SELECT concat('trajectories ', t.trajectory_id), concat('terminal_reason is ', t.terminal_reason,
+      ' and its last segment, ', s.segment, ', asks for a turn that nobody took'),
+    'a limit, or an end from outside'
+FROM trajectories t JOIN last USING (trajectory_id) JOIN segments s USING (trajectory_id, segment)
+WHERE t.terminal_reason IN ('model_end', 'environment_success', 'environment_failure') AND s.origin = 'template' AND s.copied_from IS NULL
