@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import cast
 
 from rollwright.evaluation import Baseline, EvaluationProtocol, outcomes_of
 from rollwright.evaluation.measures import Beside, measure
@@ -105,7 +104,7 @@ def _tasks(name: str, protocol: EvaluationProtocol, members: Sequence[ScoredTraj
 
 
 def _key(row: EvaluationRow) -> tuple[str, tuple[tuple[str, str], ...]]:
-    return row.metric, tuple(sorted(cast("Mapping[str, str]", row.labels).items()))
+    return row.metric, tuple(sorted(row.labels.items()))
 
 
 def _is_close(left: float | None, right: float | None) -> bool:

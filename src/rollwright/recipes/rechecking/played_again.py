@@ -298,13 +298,13 @@ def _segment(name: str, said: Segment | None, due: Segment | None) -> Finding | 
         number = found.segment if found is not None else 0
         which = "is stored and did not come about" if due is None else "came about and is not stored"
         return _finding(f"segments {name} {number}", f"the segment {which}", "the segments of its turns")
-    if said.origin != due.origin or said.num_tokens == 0 != due.num_tokens:
+    if said.origin != due.origin:
         return _finding(
             f"segments {name} {said.segment}",
             f"it is {said.num_tokens} tokens of origin {said.origin}",
             f"{due.num_tokens} tokens of origin {due.origin}",
         )
-    left, right = said.token_ids.tolist(), due.token_ids.tolist()
+    left, right = ([int(one) for one in segment.token_ids] for segment in (said, due))
     for index, (one, other) in enumerate(zip_longest(left, right)):
         if one != other:
             return _finding(f"{name}/{said.segment}/{index}", f"its token is {one}", f"{other}")
