@@ -20,6 +20,8 @@ OUTSIDE = {
     "run.evidence_label": SOURCE / "recipes/resolve.py",
 }
 """Keys that are for people alone."""
+FROM_THE_MANIFEST = sorted((SOURCE / "evaluation").glob("gates_*.py"))
+"""Gates are judged from a run's folder, by the keys that its manifest holds."""
 
 
 def attributes(path: Path) -> set[str]:
@@ -37,4 +39,9 @@ def read() -> set[str]:
 @pytest.mark.parametrize("key", [key for key in dotted_keys(RecipeConfig) if not key.endswith(".kind")])
 def test_every_key_is_read_by_the_wiring(read, key):
     name = key.rpartition(".")[2]
-    assert name in (attributes(OUTSIDE[key]) if key in OUTSIDE else read)
+    if key.startswith("gates."):
+        assert name in set().union(*map(attributes, FROM_THE_MANIFEST))
+    elif key == "gates":
+        assert name in attributes(SOURCE / "recipes/config/recipe.py")
+    else:
+        assert name in (attributes(OUTSIDE[key]) if key in OUTSIDE else read)
