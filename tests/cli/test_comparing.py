@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from rollwright.cli.main import run_command
+from rollwright.evidence import ConfigValue
 from tests.evaluation.evaluated_runs import evaluated_run, under
 
 
@@ -47,6 +48,31 @@ def test_numbers_under_different_digests_are_refused_with_what_differs(tmp_path,
     said = capsys.readouterr().out
     assert "what does not compare" in said and "max_turns" in said
     assert "paired differences" not in said
+
+
+def test_a_table_that_one_run_lacks_altogether_is_one_line(tmp_path, capsys):
+    keys = [f"gates.{n}.{key}" for n in range(4) for key in ("name", "limit", "bound")] + ["objective.clip"]
+    values = tuple(ConfigValue(key=key, value="1", origin="file") for key in keys)
+    made = {t: [1.0] for t in range(2)}
+    a = evaluated_run(tmp_path / "a", (2, under(2), made), configuration=values)
+    b = evaluated_run(tmp_path / "b", (2, under(2), made), configuration=(values[-1], *values[:3]))
+    c = evaluated_run(tmp_path / "c", (2, under(2), made), configuration=(values[-1],))
+    assert run_command(["compare", str(a), str(c)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "configuration.gates" in line]
+    assert "4 of 12 keys" in line and line.endswith("absent")
+    assert run_command(["compare", str(a), str(b)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "configuration.gates" in line]
+    assert "3 of 9 keys" in line
+
+
+def test_why_numbers_do_not_compare_is_said_whole_to_a_pipe(tmp_path, capsys):
+    values = {t: [1.0] for t in range(3)}
+    a = evaluated_run(tmp_path / "a", (2, under(3), values))
+    b = evaluated_run(tmp_path / ("b" * 70))
+    assert run_command(["compare", str(a), str(b)]) == 1
+    said = capsys.readouterr().out
+    assert "…" not in said
+    assert f"{b} was never evaluated under it; `rollwright eval {b} --protocol` does that" in said
 
 
 def test_runs_of_an_arm_are_joined_by_commas(tmp_path, capsys):

@@ -11,7 +11,7 @@ from scipy import stats
 
 from rollwright.evaluation import EvaluationError
 from rollwright.evaluation.comparison import compare_runs, read_arm
-from rollwright.evidence import RunFolder, StoredRun, stored_evaluations
+from rollwright.evidence import ConfigValue, RunFolder, StoredRun, stored_evaluations
 from rollwright.statistics import (
     crossed_bootstrap_interval,
     nested_bootstrap_interval,
@@ -247,7 +247,22 @@ def test_differences_of_manifests_are_grouped_and_equal_sections_are_named(tmp_p
         ("reward", "reward.rule", ("rule-1", "rule-2")),
         ("algorithm", "algorithm.0.clip_high", ("0.28", "0.2")),
     ]
-    assert set(found.equal_sections) == {"seeds", "code", "model", "data", "environment", "evaluation", "machine"}
+    named = "seeds code model data environment evaluation machine gates exporters"
+    assert set(found.equal_sections) == set(named.split())
+
+
+def test_gates_alarms_and_exporters_are_no_difference_of_the_algorithm(tmp_path):
+    keys = ("gates.0.name", "alarms.0.name", "exporters.0.kind", "learner.learning_rate")
+    values = tuple(ConfigValue(key=key, value='"made"', origin="file") for key in keys)
+    made = {t: [1.0] for t in range(2)}
+    a = evaluated_run(tmp_path / "a", (2, under(2), made))
+    b = evaluated_run(tmp_path / "b", (2, under(2), made), configuration=(*runs.manifest().configuration, *values))
+    assert [(f.section, f.path) for f in compared(a, b).fields] == [
+        ("gates", "configuration.alarms.0.name"),
+        ("gates", "configuration.gates.0.name"),
+        ("exporters", "configuration.exporters.0.kind"),
+        ("algorithm", "configuration.learner.learning_rate"),
+    ]
 
 
 def test_three_runs_are_each_compared_with_the_first(tmp_path):

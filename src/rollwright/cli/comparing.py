@@ -101,8 +101,11 @@ def _budget(text: str | None) -> "Budget | None":
 
 
 def _show(comparison: "Comparison", screen: PersonScreen) -> None:
+    from rollwright.evaluation.comparison import folded_fields
+
     names = [arm.name for arm in comparison.arms]
-    rows = [(field.section, field.path, *field.values) for field in comparison.fields]
+    folded = folded_fields(comparison.fields, [arm.runs[0].manifest for arm in comparison.arms])
+    rows = [(field.section, field.path, *field.values) for field in folded]
     if rows:
         screen.table(("section", "field", *names), rows, title="what differs between the runs")
     equal = ", ".join(comparison.equal_sections)
@@ -114,9 +117,9 @@ def _show(comparison: "Comparison", screen: PersonScreen) -> None:
     for contrast in comparison.contrasts:
         _show_contrast(contrast, comparison, screen)
     if comparison.apart:
-        apart = [(one.protocol, one.arm, one.reason) for one in comparison.apart]
-        screen.table(("protocol", "arm", "why its numbers do not compare"), apart, title="what does not compare")
+        screen.say("what does not compare")
         for one in comparison.apart:
+            screen.say(f"  {one.protocol}, {one.arm}: {one.reason}")
             _show_apart(one, comparison, screen)
 
 

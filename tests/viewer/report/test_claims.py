@@ -302,6 +302,16 @@ def test_a_credit_method_is_better_at_equal_interactions_and_hours(run):
     )
 
 
+def test_what_is_watched_and_told_of_a_run_is_no_difference_of_its_objective(run):
+    theirs = [configured(one, {"gates.0.name": "more", "exporters.0.kind": "tensorboard"}) for one in
+              with_another_credit(on_a_chip(run))]  # fmt: skip
+    ours = three_seeds(on_a_chip(run))
+    assert claim_of([*ours, *theirs], "credit method", "made0").sentence is not None
+    watched = [configured(one, {"gates.0.name": "more"}) for one in named(three_seeds(on_a_chip(run)), "watched")]
+    claim = claim_of([*ours, *watched], "credit method", "made0")
+    assert claim.sentence is None and "no runs beside it" in claim.refusal
+
+
 def longer(run: MeasuredRun) -> MeasuredRun:
     return changed(run, costs=tuple(dataclasses.replace(c, episodes=2 * c.episodes) for c in run.numbers.costs))
 

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 
 from rollwright.evidence import Manifest, manifest_differences
 
-__all__ = ["SECTIONS", "ManifestField", "differing_fields", "equal_sections"]
+__all__ = ["SECTIONS", "ManifestField", "differing_fields", "equal_sections", "folded_fields"]
+
+_ABSENT = "absent"
+_FOLDED_FROM = 4
+"""Keys of one table from which it is told in one line."""
 
 _PREFIXES = (
     ("seeds", ("seeds.", "configuration.run.seed", "configuration.evaluation.seed")),
@@ -16,6 +20,8 @@ _PREFIXES = (
     ("reward", ("reward.", "configuration.verifier")),
     ("evaluation", ("evaluation.", "configuration.evaluation")),
     ("machine", ("machine.", "configuration.runtime.threads")),
+    ("gates", ("configuration.gates", "configuration.alarms")),
+    ("exporters", ("configuration.exporters",)),
     ("algorithm", ("algorithm", "configuration.", "eligible", "receipts", "is_deterministic")),
 )
 """A field belongs to the first that it begins with."""
@@ -60,6 +66,51 @@ def equal_sections(fields: Sequence[ManifestField]) -> tuple[str, ...]:
     """The sections in which nothing differs."""
     differing = {field.section for field in fields}
     return tuple(name for name in SECTIONS if name not in differing and name != _OTHER)
+
+
+def folded_fields(fields: Sequence[ManifestField], manifests: Sequence[Manifest]) -> tuple[ManifestField, ...]:
+    """The fields as a person reads them: one line for a table of many keys that a run lacks altogether.
+
+    Args:
+        fields: in which the runs differ.
+        manifests: of these runs, in the same order.
+
+    Returns:
+        Fields in the order given, each folded table where its first key was.
+    """
+    tables = [{_table(f"configuration.{one.key}") for one in manifest.configuration} for manifest in manifests]
+    found: dict[object, list[ManifestField]] = {}
+    for field in fields:
+        table = _table(field.path)
+        lacking = tuple(value == _ABSENT for value in field.values)
+        is_whole = any(lacking) and all(
+            is_absent == (table not in has) for is_absent, has in zip(lacking, tables, strict=True)
+        )
+        found.setdefault((_list_of(table), lacking) if is_whole else field.path, []).append(field)
+    return tuple(one for group in found.values() for one in _folded(group))
+
+
+def _folded(group: Sequence[ManifestField]) -> Sequence[ManifestField]:
+    if len(group) < _FOLDED_FROM:
+        return group
+    tables = list(dict.fromkeys(_table(field.path) for field in group))
+    name = _list_of(tables[0])
+    said = f"{len(group)} keys" if tables == [name] else f"{len(tables)} of {len(group)} keys"
+    values = tuple(_ABSENT if value == _ABSENT else said for value in group[0].values)
+    return (ManifestField(section=group[0].section, path=name, values=values),)
+
+
+def _table(path: str) -> str:
+    """Of a key of the configuration, its section, or its item of a list; any other field stands for itself."""
+    parts = path.split(".")
+    if parts[0] != "configuration" or len(parts) < 3:
+        return path
+    return ".".join(parts[: 3 if parts[2].isdecimal() else 2])
+
+
+def _list_of(table: str) -> str:
+    head, _, last = table.rpartition(".")
+    return head if last.isdecimal() and table.startswith("configuration.") else table
 
 
 def _section(path: str) -> str:

@@ -14,7 +14,7 @@ from rollwright.viewer.figures_run import RunNumbers
 from rollwright.viewer.figures_tasks import TaskScores, shared_tasks
 from rollwright.viewer.report.claims import REQUIRED, Claim, ClaimKind, Condition, weakest
 from rollwright.viewer.report.claims_of_one import chain_of, judged, limits_on
-from rollwright.viewer.report.comparing import Arm, MeasuredRun, follows_from_a_seed, mean_over_runs
+from rollwright.viewer.report.comparing import Arm, MeasuredRun, follows_from_a_seed, mean_over_runs, trains_nothing
 from rollwright.viewer.report.escaping import cell_text
 
 __all__ = ["claims_of_arms"]
@@ -240,7 +240,8 @@ def _final_difference(arm: Arm, other: Arm) -> tuple[float, Interval | None]:
 
 def _differ_only(one: Arm, other: Arm, allowed: tuple[str, ...]) -> bool:
     paths = [d.path for d in manifest_differences(one.runs[0].numbers.manifest, other.runs[0].numbers.manifest)]
-    return bool(paths) and all(path.startswith(allowed) or follows_from_a_seed(path) for path in paths)
+    told = [path for path in paths if not trains_nothing(path)]
+    return bool(told) and all(path.startswith(allowed) or follows_from_a_seed(path) for path in told)
 
 
 def _is_of_interest(kind: str, one: Arm, other: Arm) -> bool:

@@ -45,6 +45,8 @@ _FOLLOWS_FROM_A_SEED = (
     "run.config_sha256",
 )
 """Digests of what a seed makes: tasks, first weights, a tokenizer trained on the tasks."""
+_TRAINS_NOTHING = ("configuration.gates.", "configuration.alarms.", "configuration.exporters")
+"""What is judged, watched and told of a run."""
 _AXES: tuple[AxisName, ...] = ("step", "episodes", "tokens", "seconds", "sqrt_kl")
 
 
@@ -206,6 +208,11 @@ def mean_over_runs(scores: Sequence[TaskScores]) -> tuple[float, Interval | None
 def follows_from_a_seed(path: str) -> bool:
     """True for a field of a manifest that a seed decides: itself, and digests of what it makes."""
     return path.startswith((*_OF_A_SEED, *_FOLLOWS_FROM_A_SEED))
+
+
+def trains_nothing(path: str) -> bool:
+    """True for a field of a manifest that says how a run is watched, judged and told of, and moves no weight."""
+    return path.startswith(_TRAINS_NOTHING)
 
 
 def _is_same_arm(one: RunNumbers, other: RunNumbers) -> bool:
