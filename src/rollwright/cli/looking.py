@@ -44,7 +44,7 @@ def query(
             print_json(dict(zip(columns, row, strict=True)))
         return
     console = Console()
-    print_table(console, columns, answer.rows)
+    print_table(console, columns, answer.rows[:SHOWN_ROWS])
     shown = "" if len(answer.rows) <= SHOWN_ROWS else f", the first {SHOWN_ROWS} shown; --json gives all"
     console.print(f"{len(answer.rows)} {'row' if len(answer.rows) == 1 else 'rows'}{shown}", highlight=False)
 

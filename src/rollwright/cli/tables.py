@@ -11,10 +11,11 @@ __all__ = ["CELL_CHARACTERS", "SHOWN_ROWS", "cell", "print_table"]
 CELL_CHARACTERS = 60
 """Longest text of a cell; `--json` gives all of it."""
 SHOWN_ROWS = 200
+"""Of the answer to a question that anyone may ask; tables of our own are whole."""
 
 
 def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
-    """Print rows, the first `SHOWN_ROWS` of them.
+    """Print rows.
 
     Args:
         console: where to; a terminal folds cells into its width, a pipe gets whole lines.
@@ -22,7 +23,7 @@ def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequenc
         rows: a value for each column.
         title: above the table.
     """
-    shown = [[cell(value) for value in row] for row in rows[:SHOWN_ROWS]]
+    shown = [[cell(value) for value in row] for row in rows]
     are_numbers = [bool(rows) and all(_is_number(row[place]) for row in rows) for place in range(len(columns))]
     if title and not console.is_terminal:
         console.print(Text(title), soft_wrap=True)
