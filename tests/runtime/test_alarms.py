@@ -130,7 +130,7 @@ def test_a_gap_between_two_metrics_needs_both():
     assert raised.verdict.measured.value == pytest.approx(0.4)
 
 
-def test_of_several_updates_the_last_with_a_value_counts_and_other_models_do_not():
+def test_of_several_updates_of_a_step_the_one_farthest_beyond_the_bound_counts_and_other_models_do_not():
     series = Series(metric="policy/kl_beh", labels={})
     rows: list[Metric] = [
         metric("policy/kl_beh", 0.2, step=1, update=2, model="policy"),
@@ -139,8 +139,26 @@ def test_of_several_updates_the_last_with_a_value_counts_and_other_models_do_not
         metric("policy/kl_beh", 9.0, step=1, update=4, model="critic"),
         metric("policy/kl_beh", 8.0, step=1, update=4, model="policy", source="a"),
     ]
-    assert series.value(rows) == 0.2
-    assert Series(metric="policy/kl_beh", labels={"model": "critic"}).value(rows) == 9.0
+    assert series.values(rows) == {1: 0.1, 2: 0.2}
+    assert Series(metric="policy/kl_beh", labels={"model": "critic"}).values(rows) == {4: 9.0}
+    rows.append(metric("policy/kl_beh", 0.9, step=1, update=0, model="policy"))
+    (high,) = AlarmWatch([alarm(at_most=0.5, in_a_row=1, name="policy/kl_beh")]).see(Observed(step=1, metrics=rows))
+    assert high.verdict.measured.value == 0.9
+    (low,) = AlarmWatch([alarm(at_least=0.15, in_a_row=1, name="policy/kl_beh")]).see(Observed(step=1, metrics=rows))
+    assert low.verdict.measured.value == 0.1
+
+
+def test_a_difference_is_taken_update_by_update_and_its_worst_counts():
+    rows = [
+        metric(name, value, step=1, update=update, model="policy")
+        for name, values in {"policy/kl_beh": (0.9, 0.2), "policy/kl_ref": (0.1, 0.1)}.items()
+        for update, value in enumerate(values)
+    ]
+    minus = Series(metric="policy/kl_ref", labels={})
+    (found,) = AlarmWatch([alarm(at_most=0.5, in_a_row=1, name="policy/kl_beh", minus=minus)]).see(
+        Observed(step=1, metrics=rows)
+    )
+    assert found.verdict.measured.value == pytest.approx(0.8)
 
 
 def test_what_a_person_acknowledged_rises_and_does_not_pause():

@@ -2,12 +2,14 @@
 
     metrics of a step ──► number of each alarm ──► beyond its limit? ──► so many steps in a row ──► it rises, once
 
-A number is the metric itself, its ratio to the mean of the first steps, or its change from that mean. A step without a
-value is left out: it neither rises nor clears an alarm. What an alarm has seen follows from the committed metrics
-alone, so a run that goes on is shown those, and rises at the same step as one that was never stopped.
+A number is the metric itself, its ratio to the mean of the first steps, or its change from that mean. Of several
+updates of a step the one farthest to the side that the bound forbids counts. A step without a value is left out: it
+neither rises nor clears an alarm. What an alarm has seen follows from the committed metrics alone, so a run that goes
+on is shown those, and rises at the same step as one that was never stopped.
 """
 
 import math
+import shlex
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,19 +51,18 @@ class Series:
     metric: str
     labels: Mapping[str, str]
 
-    def value(self, metrics: Sequence[Metric]) -> float | None:
-        """Of one step: that of its last update with a value."""
+    def values(self, metrics: Sequence[Metric]) -> Mapping[int, float]:
+        """Of one step: by update, of those that have a value."""
         named = "model" in self.labels
-        found: float | None = None
-        newest = -1
+        found: dict[int, float] = {}
         for one in metrics:
-            if one.name != self.metric or one.value is None or one.update < newest:
+            if one.name != self.metric or one.value is None:
                 continue
             labels = dict(one.labels)
             if not named and labels.pop("model", "policy") != "policy":
                 continue
             if labels == self.labels:
-                found, newest = one.value, one.update
+                found[one.update] = one.value
         return found
 
     def __str__(self) -> str:
@@ -289,21 +290,28 @@ def note_raised(folder: RunFolder, raised: Sequence[Raised], at: datetime, *, in
 def pause_sentence(folder: RunFolder, raised: Sequence[Raised]) -> str:
     """What a person is told of a run that its alarms have stopped, and what can be done."""
     told = "; ".join(str(one) for one in raised)
+    path = shlex.quote(str(folder.path))
     names = ", ".join(f"'{name}'" for name in sorted({name for one in raised for name in one.rule.names}))
     return (
         f"the run is paused behind step {raised[0].step}, which is saved with all that it needs to go on: {told}. Look "
-        f'into it (`rollwright query {folder.path} "SELECT step, name, labels, value FROM metrics WHERE name IN '
+        f'into it (`rollwright query {path} "SELECT step, name, labels, value FROM metrics WHERE name IN '
         f'({names}) ORDER BY step DESC LIMIT 50"`), then either start a new run with other settings, or go on by '
-        f'`rollwright resume {folder.path} --acknowledge "why it may go on"`.'
+        f'`rollwright resume {path} --acknowledge "why it may go on"`.'
     )
 
 
 def _value(rule: AlarmRule, metrics: Sequence[Metric]) -> float | None:
-    value = rule.series.value(metrics)
-    if value is None or rule.minus is None:
-        return None if value is None or math.isnan(value) else value
-    other = rule.minus.value(metrics)
-    return None if other is None or math.isnan(value - other) else value - other
+    """Of the updates of a step, what lies farthest to the side that the bound forbids."""
+    values = rule.series.values(metrics)
+    if rule.minus is None:
+        found = list(values.values())
+    else:
+        others = rule.minus.values(metrics)
+        found = [value - others[update] for update, value in values.items() if update in others]
+        if not found and values and others:
+            found = [values[max(values)] - others[max(others)]]
+    worst = max if rule.bound.side == "at_most" else min
+    return worst((value for value in found if not math.isnan(value)), default=None)
 
 
 def _number(rule: AlarmRule, state: _State, value: float) -> float | None:
