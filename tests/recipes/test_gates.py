@@ -45,6 +45,35 @@ def test_a_gate_that_cannot_be_judged_is_refused_before_the_run(text: str, said:
 
 
 @pytest.mark.parametrize(
+    ("gates", "said"),
+    [
+        ('kind="evaluation", bound="at_least", limit=1.5', "never at least 1.5"),
+        ('kind="paired", bound="at_most", limit=-1.5', "never at most -1.5"),
+        ('kind="audit", verifier="v", bound="at_most", limit=-0.1', "never at most -0.1"),
+        ('kind="evaluation", measure="pass_at_k", labels={k="4096"}, bound="at_least", limit=0.1', "samples a task"),
+    ],
+)
+def test_a_gate_that_can_never_pass_is_refused_before_the_run(gates: str, said: str):
+    with pytest.raises(RecipeError, match=said):
+        with_gate(f'name="g", source="by hand", {gates}')
+
+
+def test_two_gates_that_no_number_passes_are_refused_by_name():
+    both = [
+        f'{{name="{name}", kind="metric", metric="entropy/full", bound="{bound}", limit={limit}, source="x"}}'
+        for name, bound, limit in (("low", "at_least", 0.5), ("high", "at_most", 0.4))
+    ]
+    with pytest.raises(RecipeError, match="'low' and 'high' ask one number"):
+        resolve("arithmetic-tool", [f"gates=[{', '.join(both)}]", "alarms=[]"])
+
+
+@pytest.mark.parametrize("name", [r"a\nb", r"a\u0007", " a", "x" * 81])
+def test_a_name_that_does_not_stand_on_one_line_is_refused(name: str):
+    with pytest.raises(RecipeError, match="name"):
+        with_gate(f'name="{name}", kind="metric", metric="entropy/full", bound="at_least", limit=0.5, source="x"')
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ('kind="mismatch"', "limit is missing"),

@@ -1,5 +1,6 @@
 """Gates: conditions on evidence that a run is begun with."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -16,15 +17,20 @@ __all__ = [
     "MetricGateConfig",
     "PairedGateConfig",
     "check_series",
+    "refuse_contradictions",
 ]
 
+_FRACTIONS = ("success", "gold_success", "pass_at_k", "pass_hat_k", "maj_at_k", "avg_at_n", "tool_use")
+"""Measures of an evaluation that lie from 0 to 1."""
+_OF_BOUND = {"name", "bound", "limit", "label", "source"}
 _WINDOWED = ("mean", "change")
 
 
 class LimitConfig(StrictConfig):
     """A limit, fixed before the run, and where it comes from."""
 
-    name: str = Field(min_length=1, max_length=80)
+    name: str = Field(max_length=80, pattern=r"^[^\s\p{Cc}]([^\p{Cc}\p{Zl}\p{Zp}]*[^\s\p{Cc}])?$")
+    """At most 80 characters on one line, without control characters."""
     bound: Literal["at_least", "at_most"]
     """On which side of `limit` the number has to lie."""
     limit: float
@@ -80,6 +86,8 @@ class EvaluationGateConfig(LimitConfig):
             known = ", ".join(m.name for m in METRICS if m.table == "evaluations")
             raise ValueError(f"measure is {self.measure!r}; an evaluation measures {known}")
         _check_labels(entry, self.labels)
+        if self.measure in _FRACTIONS:
+            _check_range(self, self.measure, 0.0, 1.0)
         return self
 
 
@@ -90,6 +98,12 @@ class PairedGateConfig(LimitConfig):
     measure: Literal["success", "reward"] = "success"
     since: Literal["start", "warm_start"] = "warm_start"
     """What it is compared with: the run's first evaluation, or the last before the RL stage."""
+
+    @model_validator(mode="after")
+    def _can_pass(self) -> "PairedGateConfig":
+        if self.measure == "success":
+            _check_range(self, "a difference of success", -1.0, 1.0)
+        return self
 
 
 class AuditGateConfig(LimitConfig):
@@ -103,6 +117,12 @@ class AuditGateConfig(LimitConfig):
     """A part of weight 0, or one that `rollwright score` asked."""
     accepts_at: float = 1.0
     """Value from which it accepts."""
+
+    @model_validator(mode="after")
+    def _can_pass(self) -> "AuditGateConfig":
+        if self.figure != "hack_gap":
+            _check_range(self, self.figure, 0.0, 1.0)
+        return self
 
 
 class KeptAuditGateConfig(LimitConfig):
@@ -119,6 +139,31 @@ GateConfig = Annotated[
     MetricGateConfig | EvaluationGateConfig | PairedGateConfig | AuditGateConfig | KeptAuditGateConfig,
     Field(discriminator="kind"),
 ]
+
+
+def refuse_contradictions(gates: Sequence[LimitConfig]) -> None:
+    """Refuse two gates on one number that no number passes.
+
+    Raises:
+        ValueError: naming both.
+    """
+    for place, one in enumerate(gates):
+        for other in gates[place + 1 :]:
+            low, high = (one, other) if one.bound == "at_least" else (other, one)
+            is_same = one.model_dump(exclude=_OF_BOUND) == other.model_dump(exclude=_OF_BOUND)
+            if is_same and low.bound == "at_least" and high.bound == "at_most" and low.limit > high.limit:
+                raise ValueError(
+                    f"gates {low.name!r} and {high.name!r} ask one number to be at least {low.limit:g} and at most "
+                    f"{high.limit:g}, which none is; change a limit"
+                )
+
+
+def _check_range(gate: LimitConfig, what: str, least: float, most: float) -> None:
+    if (gate.bound == "at_least" and gate.limit > most) or (gate.bound == "at_most" and gate.limit < least):
+        raise ValueError(
+            f"{what} lies from {least:g} to {most:g}, so it is never {gate.bound.replace('_', ' ')} {gate.limit:g}; "
+            "give a limit within"
+        )
 
 
 def check_series(metric: str, labels: dict[str, str]) -> None:

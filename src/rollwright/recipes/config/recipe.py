@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from rollwright.recipes.config.alarms import AlarmConfig
 from rollwright.recipes.config.evaluation import EvaluationConfig
 from rollwright.recipes.config.exporters import ExporterConfig
-from rollwright.recipes.config.gates import EvaluationGateConfig, GateConfig
+from rollwright.recipes.config.gates import EvaluationGateConfig, GateConfig, refuse_contradictions
 from rollwright.recipes.config.learning import (
     EvidenceConfig,
     LearnerConfig,
@@ -100,6 +100,21 @@ class RecipeConfig(StrictConfig):
                     f"gate {gate.name!r} is of protocol {gate.protocol!r}, and this run measures {', '.join(fixed)}; "
                     "name it in evaluation.protocol, so that it is fixed before the run"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _gates_can_pass(self) -> "RecipeConfig":
+        samples = {"": self.evaluation.samples, self.evaluation.name: self.evaluation.samples}
+        samples |= {one.name: one.samples for one in self.evaluation.also}
+        for gate in self.gates:
+            if isinstance(gate, EvaluationGateConfig):
+                k = gate.labels.get("k", "")
+                if k.isdecimal() and int(k) > samples[gate.protocol]:
+                    raise ValueError(
+                        f"gate {gate.name!r} asks for {gate.measure} with k {k}, and its protocol takes "
+                        f"{samples[gate.protocol]} samples a task; choose a smaller k or more samples"
+                    )
+        refuse_contradictions(self.gates)
         return self
 
     @model_validator(mode="after")
