@@ -1,5 +1,6 @@
 # The part of pyarrow.parquet that this project uses.
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pyarrow import BufferOutputStream, BufferReader, Schema, Table
 
@@ -21,12 +22,13 @@ class FileMetaData:
 class ParquetFile:
     metadata: FileMetaData
     schema_arrow: Schema
-    def __init__(self, source: BufferReader | str) -> None: ...
+    def __init__(self, source: BufferReader | Path | str) -> None: ...
     def read(self, columns: Sequence[str] | None = ..., use_threads: bool = ...) -> Table: ...
 
+def read_table(source: Path | str) -> Table: ...
 def write_table(
     table: Table,
-    where: BufferOutputStream | str,
+    where: BufferOutputStream | Path | str,
     *,
     compression: str = ...,
     compression_level: int | None = ...,

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from rollwright.evidence.durable import sync_folders, write_file
+from rollwright.evidence.durable import disk_errors, sync_folders, write_file
 
 __all__ = ["MetricLine", "append_line", "keep_lines", "read_lines"]
 
@@ -35,12 +35,18 @@ _ADAPTER = TypeAdapter(MetricLine)
 
 
 def append_line(path: Path, line: MetricLine) -> None:
-    """Append in one write."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        os.write(descriptor, _text(line))
-    finally:
-        os.close(descriptor)
+    """Append in one write.
+
+    Raises:
+        DiskFullError: when there is no room.
+    """
+    text = _text(line)
+    with disk_errors("the log of metrics", path.parent, len(text)):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(descriptor, text)
+        finally:
+            os.close(descriptor)
 
 
 def read_lines(path: Path) -> tuple[MetricLine, ...]:
@@ -58,8 +64,10 @@ def read_lines(path: Path) -> tuple[MetricLine, ...]:
 
 def keep_lines(path: Path, lines: Sequence[MetricLine]) -> None:
     """Let the log hold these lines and no other; a kill leaves it as it was or as it is to be."""
-    write_file(path, b"".join(map(_text, lines)))
-    sync_folders([path.parent])
+    content = b"".join(map(_text, lines))
+    with disk_errors("the log of metrics", path.parent, len(content)):
+        write_file(path, content)
+        sync_folders([path.parent])
 
 
 def _text(line: MetricLine) -> bytes:

@@ -309,7 +309,7 @@ def test_what_is_watched_and_told_of_a_run_is_no_difference_of_its_objective(run
     assert claim_of([*ours, *theirs], "credit method", "made0").sentence is not None
     watched = [configured(one, {"gates.0.name": "more"}) for one in named(three_seeds(on_a_chip(run)), "watched")]
     claim = claim_of([*ours, *watched], "credit method", "made0")
-    assert claim.sentence is None and "no runs beside it" in claim.refusal
+    assert claim.sentence is None and claim.refusal is not None and "no runs beside it" in claim.refusal
 
 
 def longer(run: MeasuredRun) -> MeasuredRun:

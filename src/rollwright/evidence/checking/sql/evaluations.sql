@@ -2,7 +2,7 @@
 -- Each question gives a place, what is wrong there, and what was expected. They are parted by lines of dashes.
 
 ------
-WITH due AS (SELECT evaluation, count(DISTINCT task_id) AS num_tasks, count(*) AS num_trajectories,
+WITH due AS (SELECT evaluation, count(DISTINCT task_id) FILTER (reward IS NOT NULL) AS num_tasks, count(*) AS num_trajectories,
     count(*) FILTER (reward IS NULL) AS num_unscored FROM evaluated GROUP BY evaluation)
   SELECT DISTINCT concat('evaluations ', e.evaluation, ' ', e.metric, ' ', e.labels::TEXT), concat('it counts ', e.num_tasks,
     ' tasks, ', e.num_trajectories, ' episodes, ', e.num_unscored, ' unscored'),
