@@ -1,6 +1,7 @@
 """`compare` as a person and a script meet it: what is printed, in which order, with which exit code."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -86,6 +87,21 @@ def test_runs_of_an_arm_are_joined_by_commas(tmp_path, capsys):
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     success = lines[-1]["differences"][0]
     assert (success["num_pairs"], success["mean"]) == (2, 0.5)
+
+
+@pytest.mark.parametrize("how", ["twice in an arm", "across arms", "a link", "a copy"])
+def test_one_run_is_compared_once_under_whatever_path(two, how, tmp_path, capsys):
+    a, b = two
+    (tmp_path / "link").symlink_to(a)
+    shutil.copytree(a, tmp_path / "copy")
+    words = {
+        "twice in an arm": [f"{a},{a}", b],
+        "across arms": [b, a, a],
+        "a link": [a, str(tmp_path / "link")],
+        "a copy": [f"{a},{tmp_path / 'copy'}", b],
+    }[how]
+    assert run_command(["compare", *words]) == 2
+    assert "no evidence beside itself" in " ".join(capsys.readouterr().err.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(

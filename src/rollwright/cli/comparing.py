@@ -1,6 +1,6 @@
 """`compare`: runs side by side, what differs between them first, then held-out results paired by task."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -13,7 +13,7 @@ from rollwright.cli.options import Json, open_screen
 from rollwright.cli.screen import JsonScreen, PersonScreen, interval
 
 if TYPE_CHECKING:
-    from rollwright.evaluation.comparison import Apart, Budget, Comparison, Contrast, Difference
+    from rollwright.evaluation.comparison import Apart, Budget, ComparedRun, Comparison, Contrast, Difference
     from rollwright.statistics import Interval
 
 __all__ = ["compare"]
@@ -73,6 +73,7 @@ def compare(
     if len(runs) < 2:
         raise typer.BadParameter("give at least two runs")
     arms = [read_arm(_paths(one)) for one in runs]
+    _refuse_one_run_twice([run for arm in arms for run in arm.runs])
     comparison = compare_runs(arms, matched_by=_budget(match), level=level)
     screen = open_screen(json)
     if isinstance(screen, JsonScreen):
@@ -87,6 +88,20 @@ def compare(
 def _paths(text: str) -> tuple[Path, ...]:
     """One folder, or several joined by commas; a folder whose name has a comma is one."""
     return (Path(text),) if Path(text).exists() else tuple(Path(part) for part in text.split(",") if part)
+
+
+def _refuse_one_run_twice(runs: "Sequence[ComparedRun]") -> None:
+    """A run, a link to it and a copy of it are one: it is no evidence beside itself."""
+    places: dict[object, Path] = {}
+    for run in runs:
+        run_id = run.manifest.run.run_id
+        first = next((places[key] for key in (run.path.resolve(), run_id) if key in places), None)
+        if first is not None:
+            raise typer.BadParameter(
+                f"{first} and {run.path} are one run ({run_id}), and a run is no evidence beside itself; give each run "
+                "once, and no copy of it"
+            )
+        places[run.path.resolve()] = places[run_id] = run.path
 
 
 def _budget(text: str | None) -> "Budget | None":
