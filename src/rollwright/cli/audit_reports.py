@@ -1,5 +1,6 @@
 """The audit of a run, for a machine and for a person: what was counted, of how many, and what can be done next."""
 
+import shlex
 from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -28,7 +29,8 @@ def show_run(found: "RunAudit", screen: Screen, *, num_kept: int) -> None:
     if found.sheet is not None:
         screen.say(
             f"sheet: the {_drawn(found)} are written to {found.sheet}, without what the verifiers said. Next: set each "
-            f"`label` to true (right) or false (wrong), then `rollwright audit {found.run} --labels {found.sheet}`"
+            f"`label` to true (right) or false (wrong), then `rollwright audit {shlex.quote(found.run)} "
+            f"--labels {shlex.quote(found.sheet)}`"
         )
     if found.labeled is not None:
         _show_labeled(found, found.labeled, screen)
@@ -42,7 +44,7 @@ def show_run(found: "RunAudit", screen: Screen, *, num_kept: int) -> None:
         _show_probed(found, found.probed, screen)
     if _asked_nothing(found):
         screen.say(
-            f"nothing more was asked for. Next: `rollwright audit {found.run} --sheet sheet.jsonl` writes "
+            f"nothing more was asked for. Next: `rollwright audit {shlex.quote(found.run)} --sheet sheet.jsonl` writes "
             f"{found.num_sampled} of them for you to label; --against a second verifier, --repeat 3, --perturb and "
             "--probe look at the verifiers without labels"
         )
@@ -77,7 +79,7 @@ def _drawn(found: "RunAudit") -> str:
 
 def _read(found: "RunAudit", name: str) -> str:
     sql = f"SELECT verifier, value, evidence FROM verdicts WHERE trajectory_id = '{name}'"
-    return f'`rollwright query {found.run} "{sql}"`'
+    return f'`rollwright query {shlex.quote(found.run)} "{sql}"`'
 
 
 def _names(what: str, names: "Sequence[str]", screen: PersonScreen) -> None:

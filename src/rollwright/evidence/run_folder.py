@@ -6,6 +6,7 @@
 `create` and `open(path, "write")` hold the lock; a reader needs none and sees committed rows only.
 """
 
+import shlex
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -390,7 +391,8 @@ def _assert_free(path: Path) -> None:
         raise FolderExistsError(f"{path} is a file; give a folder that does not exist yet.")
     if (path / "manifest.json").exists():
         raise FolderExistsError(
-            f"{path} already holds a run; go on with it by `rollwright resume {path}`, or give another folder."
+            f"{path} already holds a run; go on with it by `rollwright resume {shlex.quote(str(path))}`, or give "
+            "another folder."
         )
     # What a killed `create` left is ours and is written again.
     known = {"lock", "recipe.toml", ".recipe.toml.partial", ".manifest.json.partial", *_FOLDERS}

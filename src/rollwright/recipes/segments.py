@@ -7,6 +7,7 @@ what is here now, compared with the newest segment:
     otherwise ──► refused, with what differs
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -176,7 +177,7 @@ def _refusal(path: Path, others: Sequence[Difference]) -> str:
     return (
         f"{_sentence(told[0])}, so {path} would hold two experiments without saying so. What differs from its newest "
         f"segment: {differences_text(told, most=_SHOWN)}. Put back what it was, or go on under a new segment that says "
-        f'so: `rollwright resume {path} --new-segment "REASON"`.'
+        f'so: `rollwright resume {shlex.quote(str(path))} --new-segment "REASON"`.'
     )
 
 

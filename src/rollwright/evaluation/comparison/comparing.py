@@ -4,6 +4,7 @@ manifests ──► differing fields     evaluations ──► one digest in bot
                                               └──► another digest ──────► what differs between the protocols
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,9 +179,8 @@ def _apart(name: str, arm: str, pairs: Sequence[tuple[ComparedRun, ComparedRun]]
         mine, theirs = ([e for e in run.evaluations if e.protocol == name] for run in (one, other))
         if not mine or not theirs:
             lacking = other if mine else one
-            reason = (
-                f"{lacking.path} was never evaluated under it; `rollwright eval {lacking.path} --protocol` does that"
-            )
+            command = f"rollwright eval {shlex.quote(str(lacking.path))} --protocol"
+            reason = f"{lacking.path} was never evaluated under it; `{command}` does that"
             return Apart(protocol=name, arm=arm, reason=reason, differences=())
         if mine[-1].protocol_sha256 != theirs[-1].protocol_sha256:
             found = protocol_differences((mine[-1].facts, theirs[-1].facts))

@@ -1,6 +1,7 @@
 """Making a report: runs are read, a document is built, and Markdown, drawings and one HTML page are written."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -177,6 +178,6 @@ def _can_be_opened(path: Path) -> bool:
 
 def _damaged(path: Path, error: EvidenceError) -> str:
     return (
-        f"{path} is damaged, and no report is made of it: {error} `rollwright check {path}` names every place that "
-        "does not hold."
+        f"{path} is damaged, and no report is made of it: {error} `rollwright check {shlex.quote(str(path))}` names "
+        "every place that does not hold."
     )
