@@ -43,6 +43,12 @@ def test_files_are_compared_by_text_and_runs_of_words_and_a_limit_decides_the_ex
     assert run_command(["data", "overlap", a, b, "--limit", "0.49"]) == 1
 
 
+def test_an_embedding_model_that_is_not_there_is_said_before_anything_is_loaded(tmp_path, capsys):
+    a = lines(tmp_path / "a.jsonl", {"question": SHARED})
+    assert run_command(["data", "overlap", a, a, "--embedding-model", str(tmp_path / "nothere")]) == 2
+    assert "there is no such folder" in " ".join(capsys.readouterr().err.split())
+
+
 def test_parquet_and_a_named_field_are_read(tmp_path, capsys):
     path = tmp_path / "b.parquet"
     table = pa.table({"body": [SHARED, "other"], "n": [1, 2]})  # pyright: ignore[reportAttributeAccessIssue] - not among our stubs

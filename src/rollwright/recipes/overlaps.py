@@ -72,6 +72,11 @@ def look_for_overlap(order: OverlapOrder) -> OverlapResult:
     )
     if not first or not second:
         raise RecipeError(f"{order.second if first else order.first} holds no task; there is nothing to compare.")
+    if order.embedding_model is not None and not order.embedding_model.is_dir():
+        raise RecipeError(
+            f"--embedding-model is {order.embedding_model}, and there is no such folder; give the folder of a model "
+            "that was downloaded before."
+        )
     overlap = find_overlap(first, second, order.rules, worst=order.worst)
     if order.embedding_model is None:
         return OverlapResult(overlap=overlap, neighbors=None)
