@@ -214,7 +214,8 @@ def test_a_person_sees_what_was_learned_what_it_cost_and_what_to_try_next(is_ter
     assert "0.950 [0.920, 0.970]" in text
     assert "cost: 12 s, 320 episodes, 4,500 action tokens" in text
     assert "agreed to 3.0e-07 nats" in text
-    assert "next: rollwright query 'runs/a b' \"SELECT trajectory_id, sum(influence) AS moved" in text
+    assert f"next: rollwright why 'runs/a b' --step {RESULT.steps}\n" in text
+    assert "or: rollwright query 'runs/a b' \"SELECT trajectory_id, sum(influence) AS moved" in text
 
 
 def test_a_run_that_was_not_evaluated_has_no_before_and_after(capsys):
@@ -228,3 +229,10 @@ def test_a_run_that_goes_on_says_from_where():
     stream = io.StringIO()
     PersonScreen(Console(file=stream)).run_started(replace(RUN, resumed_step=3))
     assert "goes on after step 3" in stream.getvalue()
+
+
+def test_an_evaluation_says_which_checkpoint_it_is_of_and_that_nothing_is_trained():
+    stream = io.StringIO()
+    PersonScreen(Console(file=stream)).run_started(replace(RUN, evaluated_step=3))
+    said = stream.getvalue()
+    assert "the checkpoint behind step 3 is evaluated" in said and "goes on" not in said

@@ -126,4 +126,4 @@ def test_a_person_sees_lines_and_a_table_at_the_end(tmp_path: Path) -> None:
     assert "what was learned" in text
     assert "before" in text
     assert "after" in text
-    assert "next: rollwright query" in text
+    assert "next: rollwright why" in text

@@ -45,7 +45,8 @@ def show_result(result: TrainResult, screen: Screen) -> None:
         "SELECT trajectory_id, sum(influence) AS moved FROM receipts WHERE step = "
         f"{result.steps} GROUP BY ALL ORDER BY moved DESC LIMIT 5"
     )
-    screen.say(f'next: rollwright query {shlex.quote(result.run_dir)} "{sql}"')
+    screen.say(f"next: rollwright why {shlex.quote(result.run_dir)} --step {result.steps}")
+    screen.say(f'or: rollwright query {shlex.quote(result.run_dir)} "{sql}"')
 
 
 def show_evaluation(evaluation: Evaluation, screen: Screen) -> None:

@@ -33,6 +33,7 @@ class JsonScreen:
                 "stages": list(report.stages),
                 "total_steps": report.total_steps,
                 "resumed_step": report.resumed_step,
+                "evaluated_step": report.evaluated_step,
                 "parameters": report.num_parameters,
             }
         )
@@ -111,6 +112,12 @@ class PersonScreen:
 
     def run_started(self, report: RunStarted) -> None:
         """The run begins or goes on."""
+        if report.evaluated_step is not None:
+            self.say(
+                f"run {report.run_dir}: the checkpoint behind step {report.evaluated_step} is evaluated, "
+                f"{report.num_parameters:,} parameters; nothing is trained"
+            )
+            return
         what = "begins" if report.resumed_step is None else f"goes on after step {report.resumed_step}"
         self.say(
             f"run {report.run_dir} {what}: {report.num_parameters:,} parameters, {report.total_steps} steps in stages "

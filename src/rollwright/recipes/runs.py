@@ -1,6 +1,7 @@
 """Whole runs: train, train again from a stored run, sample only, evaluate; `resuming` goes on with one."""
 
 import asyncio
+import shlex
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -104,7 +105,10 @@ def train_run(order: TrainOrder, observer: Observer) -> TrainResult:
     resolved = order.resolved
     path = order.run_dir or _free_folder(resolved.recipe)
     if holds_run(path):
-        raise RecipeError(f"{path} already holds a run; `rollwright resume {path}` goes on with it, or choose another.")
+        raise RecipeError(
+            f"{path} already holds a run; `rollwright resume {shlex.quote(str(path))}` goes on with it, or "
+            "choose another."
+        )
     refuse_untrainable(resolved.recipe)
     refuse_missing_clients(resolved.recipe)
     source = None if order.source is None else StoredRun(order.source)
@@ -192,7 +196,7 @@ def evaluate_run(order: EvaluationOrder, observer: Observer) -> Evaluation:
                 if not (asked_otherwise and d.path.startswith(("evaluation.", "digests.protocol ")))
             ],
         )
-        observer.run_started(started(foundation, folder, checkpoint.step, None))
+        observer.run_started(replace(started(foundation, folder, None, None), evaluated_step=checkpoint.step))
 
         async def go() -> Evaluation:
             engine = open_engine(foundation, WeightShelf(), version=checkpoint.step)

@@ -19,6 +19,8 @@ class RunStarted:
     total_steps: int
     resumed_step: int | None
     num_parameters: int
+    evaluated_step: int | None = None
+    """Of the checkpoint that is evaluated, where nothing is trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
