@@ -9,7 +9,7 @@ from typing import Literal
 from rollwright.evidence.gates import GateRecord
 from rollwright.record.metrics import metric_named
 from rollwright.viewer.figures import NOT_MEASURED_BY_A_PROTOCOL, Axis, Figure, Mark, Point, Provenance, Series
-from rollwright.viewer.figures_run import MetricLine, RunNumbers
+from rollwright.viewer.figures_run import MetricLine, RunNumbers, label_order
 
 __all__ = [
     "AXES",
@@ -239,7 +239,8 @@ def _series(numbers: RunNumbers, spec: LineSpec, place: Callable[[int], float | 
     wanted = {*spec.labels, spec.by}
     lines = [one for one in numbers.metrics if one.name == spec.metric and set(one.labels) == wanted]
     chosen = [one for one in lines if all(one.labels[key] == text for key, text in spec.labels.items())]
-    return [_one(one, f"{spec.name} {one.labels[spec.by]}".strip(), place) for one in chosen]
+    in_order = sorted(chosen, key=lambda one: label_order(one.labels[spec.by or ""]))
+    return [_one(one, f"{spec.name} {one.labels[spec.by]}".strip(), place) for one in in_order]
 
 
 def _one(line: MetricLine, name: str, place: Callable[[int], float | None]) -> Series:

@@ -1,6 +1,7 @@
 """The numbers of one run, read once from its folder: what every curve, bar and table is made of."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -24,6 +25,7 @@ __all__ = [
     "StepCost",
     "ToolCount",
     "WithheldCount",
+    "label_order",
     "read_numbers",
 ]
 
@@ -180,8 +182,9 @@ class RunNumbers:
         return next((one for one in self.metrics if one.name == name and one.labels == labels), None)
 
     def lines(self, name: str, label: str) -> tuple[MetricLine, ...]:
-        """The metric by one label, and by nothing else."""
-        return tuple(one for one in self.metrics if one.name == name and set(one.labels) == {label})
+        """The metric by one label, and by nothing else; numbers in their order."""
+        found = [one for one in self.metrics if one.name == name and set(one.labels) == {label}]
+        return tuple(sorted(found, key=lambda one: label_order(one.labels[label])))
 
     def cost_at(self, step: int) -> StepCost:
         """What had been spent when a step was done; step 0 is the start."""
@@ -192,6 +195,14 @@ class RunNumbers:
     def last_step(self) -> int:
         """The newest step with a number; 0 before the first."""
         return max((line.steps[-1] for line in self.metrics), default=0)
+
+
+def label_order(text: str) -> tuple[float, str]:
+    """Where the value of a label stands among others: numbers by size, then words."""
+    try:
+        return float(text), text
+    except ValueError:
+        return math.inf, text
 
 
 def read_numbers(path: Path, *, verification: Verification = "digests") -> RunNumbers:

@@ -38,6 +38,11 @@ def labels_of(row: dict) -> dict[str, str]:
     return {key: value for key, value in row["labels"] if (key, value) != ("model", "policy")}
 
 
+def test_quantiles_stand_in_the_order_of_their_numbers(numbers):
+    told = [one.labels["quantile"] for one in numbers.lines("len/response", "quantile")]
+    assert told == ["0.1", "0.5", "0.9", "0.99"]
+
+
 def spec_of(slug: str):
     return next(spec for part in TRAINING_CURVES.values() for spec in part if spec.slug == slug)
 
