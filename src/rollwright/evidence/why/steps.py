@@ -11,7 +11,7 @@ from rollwright.evidence.why.credit import credit_answer
 from rollwright.evidence.why.rewards import reward_answer
 from rollwright.evidence.why.tokens import token_answer
 from rollwright.evidence.why.untrained import slot_fact
-from rollwright.evidence.why.words import CUT, HELD, flag_words, reason_words
+from rollwright.evidence.why.words import CUT, HELD, counted, flag_words, reason_words
 
 __all__ = ["step_answer", "trajectory_answer"]
 
@@ -66,7 +66,7 @@ def step_answer(asked: Asked, step: int, *, most: int = 10) -> Answer:
         Fact(
             name="influence",
             value=moved,
-            text=f"{total['updates']} updates, {total['episodes']} episodes; together they moved "
+            text=f"{counted(total['updates'], 'update')}, {counted(total['episodes'], 'episode')}; together they moved "
             f"Σ |weight · correction · advantage| = {moved:.9g}",
             source=f"SELECT sum(influence) FROM receipts WHERE step = {step} AND model = 'policy'",
         ),

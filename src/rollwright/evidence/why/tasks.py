@@ -5,7 +5,7 @@ from typing import cast
 
 from rollwright.evidence.why.answers import Answer, Fact
 from rollwright.evidence.why.asking import Asked, Row, text_of
-from rollwright.evidence.why.words import reason_words, state_words
+from rollwright.evidence.why.words import counted, reason_words, state_words
 
 __all__ = ["task_answer"]
 
@@ -95,7 +95,7 @@ def _episode(row: Row) -> Fact:
         trained = "not trained"
     else:
         steps = ", ".join(map(str, sorted(cast("list[int]", row["steps"]))))
-        trained = f"trained in step {steps} by {row['updates']} updates, moved {value:.9g}"
+        trained = f"trained in step {steps} by {counted(row['updates'], 'update')}, moved {value:.9g}"
         if row["untrained"] is not None:
             trained += f" ({row['untrained']}: {reason_words(str(row['untrained']))})"
     return Fact(

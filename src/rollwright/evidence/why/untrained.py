@@ -5,7 +5,7 @@ from typing import cast
 
 from rollwright.evidence.why.answers import Fact
 from rollwright.evidence.why.asking import Asked, Row, TokenPlace, text_of
-from rollwright.evidence.why.words import reason_words, state_words
+from rollwright.evidence.why.words import origin_words, reason_words, state_words
 
 __all__ = ["slot_fact", "untrained_facts"]
 
@@ -64,8 +64,11 @@ def _no_receipt(asked: Asked, trajectory: Row, segment: Row) -> Fact:
     origin, policy = str(segment["origin"]), segment["policy"]
     pairs = [(row.origin, row.policy) for row in asked.folder.eligible]
     if (origin, policy) not in pairs:
-        trained = ", ".join(sorted({f"{o}{'' if p is None else f' of {p}'}" for o, p in pairs}))
-        text = f"no loss of this run trains what {origin} wrote: only {trained}"
+        trained = " and ".join(sorted({origin_words(o, p) for o, p in pairs}))
+        text = (
+            f"it was written by {origin_words(origin)} (origin {origin}): the model reads such tokens and never learns "
+            f"to write them; this run learns only from what was written by {trained}"
+        )
         return _fact(f"origin {origin}", text)
     if trajectory["purpose"] in ("evaluation", "audit"):
         return _fact(

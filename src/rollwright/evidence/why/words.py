@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from rollwright.record.rows import Flag
 
-__all__ = ["CUT", "HELD", "flag_words", "reason_words", "state_words"]
+__all__ = ["CUT", "HELD", "counted", "flag_words", "origin_words", "reason_words", "state_words"]
 
 CUT = Flag.TOKEN_MASK | Flag.SEQUENCE_MASK | Flag.OUTSIDE_SUPPORT | Flag.NON_FINITE | Flag.STALE | Flag.TRUNCATION_MASK
 """Bits of a token that is not in the numerator."""
@@ -33,6 +33,15 @@ _REASONS: Mapping[str, str] = {
     "stale": "it was sampled by weights older than the bound",
     "rejected": "the correction cut all of its tokens",
 }
+_ORIGINS: Mapping[str, str] = {
+    "policy": "the policy itself",
+    "demonstration": "demonstrations",
+    "tool": "a tool",
+    "environment": "the environment",
+    "template": "the chat template",
+    "user": "the user",
+    "system": "the system's prompt",
+}
 _STATES: Mapping[str, str] = {
     "in_flight": "it was dispatched and has not ended",
     "ready": "it ended, was scored, and waits for a batch",
@@ -52,6 +61,18 @@ def flag_words(flags: int) -> tuple[str, ...]:
 def reason_words(reason: str) -> str:
     """Why nothing of a segment was trained."""
     return _REASONS.get(reason, f"the rule {reason} withheld it")
+
+
+def counted(num: object, what: str) -> str:
+    """A number of things, as a person says it: `1 update`, `2 updates`."""
+    return f"{num} {what}" if num == 1 else f"{num} {what}s"
+
+
+def origin_words(origin: str, policy: str | None = None) -> str:
+    """Who wrote tokens of an origin."""
+    if origin == "policy" and policy not in (None, "policy"):
+        return f"the policy {policy}"
+    return _ORIGINS.get(origin, f"the origin {origin}")
 
 
 def state_words(state: str) -> str:
