@@ -18,6 +18,7 @@ from rollwright.evidence import CommitRows, EvidenceError, RunFolder, query
 from rollwright.evidence.gates import read_gates, record_gates
 from rollwright.evidence.manifest import SegmentSection
 from rollwright.record import EvaluationRow
+from rollwright.record.codec import ScoredVerdict
 from rollwright.record.gates import GateVerdict
 from tests.evaluation.gated_runs import (
     RL_ONLY,
@@ -342,6 +343,21 @@ def test_an_audit_is_of_the_first_evaluation_by_the_own_protocol_alone(tmp_path:
     made = gated_manifest([gate(kind="audit", verifier="second", bound="at_most", limit=0.6)])
     found = judge_run(write_run(tmp_path / "run", made, commits), 3)[0].verdict
     assert (found.outcome, found.measured.value) == ("failed", 1.0)
+
+
+def test_a_later_scoring_does_not_replace_what_a_second_verifier_said_first(tmp_path: Path):
+    scores, wrong = dict.fromkeys(range(40), 1.0), dict.fromkeys(range(40), 0.0)
+    first = step_of(3, evaluated=evaluated(3, scores, second=wrong))
+    again = [
+        ScoredVerdict(scoring=1, verdict=dataclasses.replace(said, outcome=1.0, revision="second-2"))
+        for member in first.trajectories
+        for said in member.verdicts
+        if said.verifier == "second"
+    ]
+    made = gated_manifest([gate(kind="audit", verifier="second", bound="at_most", limit=0.6)])
+    run = write_run(tmp_path / "run", made, [first, CommitRows(kind="score", step=3, rescored=again)])
+    found = judge_run(run, 3)[0].verdict
+    assert again and (found.outcome, found.measured.value) == ("failed", 1.0)
 
 
 def test_a_second_verifier_that_never_spoke_is_not_enough_evidence(tmp_path: Path):

@@ -165,8 +165,9 @@ def _of_pairs(run: JudgedRun, subject: PairedSubject) -> Measured:
 
 
 def _of_audit(run: JudgedRun, subject: AuditSubject) -> Measured:
+    # The first scoring counts: asking the verifier again, by another revision, is no second chance.
     said = (
-        "SELECT trajectory_id, arg_max(value, scoring) AS said FROM verdicts "
+        "SELECT trajectory_id, arg_min(value, scoring) AS said FROM verdicts "
         f"WHERE verifier = {_text(subject.verifier)} AND value IS NOT NULL GROUP BY trajectory_id"
     )
     accepts, agrees = f"t.reward >= {run.success_at!r}", f"v.said >= {subject.accepts_at!r}"
