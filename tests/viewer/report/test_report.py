@@ -292,8 +292,9 @@ def test_a_torn_commit_is_damage(tmp_path):
 
 
 def test_what_is_no_run_or_of_another_schema_is_said_as_everywhere(tmp_path):
+    (tmp_path / "nothing").mkdir()
     with pytest.raises(NotARunError):
-        write_report([tmp_path], tmp_path / "out")
+        write_report([tmp_path / "nothing"], tmp_path / "out")
     run = written_run(tmp_path / "run", steps=1)
     content = json.loads((run / "manifest.json").read_text())
     (run / "manifest.json").write_text(json.dumps(content | {"schema_version": 99}))
