@@ -145,7 +145,7 @@ def test_a_checkpoint_that_passes_leaves_with_card_and_evidence(never_paused: Pa
 
 def test_a_checkpoint_that_does_not_pass_stays_and_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture):
     run, out = tmp_path / "run", tmp_path / "out"
-    assert began(run, gated(gates=f"{PASSES}, {HELD_OUT % 1.5}")) is None
+    assert began(run, gated(gates=f"{PASSES}, {HELD_OUT % 1.0}")) is None
     capsys.readouterr()
     assert run_command(["eval", str(run), "--promote", str(out), "--json"]) == FAILED
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -175,7 +175,7 @@ def test_a_checkpoint_whose_alarm_nobody_looked_at_stays(paused: Path, tmp_path:
 
 def test_a_run_without_gates_is_told_how_to_declare_some(tmp_path: Path):
     run = tmp_path / "run"
-    assert began(run, gated("run.steps=1")) is None
+    assert began(run, gated("run.steps=1", "gates=[]")) is None
     with pytest.raises(RecipeError, match=r"\[\[gates\]\]"):
         promote(PromotionOrder(run=run, step=None, destination=tmp_path / "out"), Listener())
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -65,7 +65,18 @@ def bounded(annotation: object, field: FieldInfo) -> st.SearchStrategy[Any]:
         return st.integers(low + low_open, high - high_open)
     if annotation is float:
         return st.floats(low, high, exclude_min=low_open, exclude_max=high_open)
+    if annotation is str and field.metadata:
+        return texts(field)
     return PLAIN[annotation]
+
+
+def texts(field: FieldInfo) -> st.SearchStrategy[Any]:
+    """Of the least length, or of the pattern, that a field asks for."""
+    least = max((limit.min_length for limit in field.metadata if isinstance(limit, MinLen)), default=0)
+    patterns = [limit.pattern for limit in field.metadata if getattr(limit, "pattern", None)]
+    if patterns:
+        return st.from_regex(patterns[0], fullmatch=True, alphabet=st.characters(codec="ascii"))
+    return st.text(st.characters(codec="utf-8"), min_size=least, max_size=12)
 
 
 def limits(limit: Any, closed: type, opened: type, before: tuple[Any, bool]) -> tuple[Any, bool]:
