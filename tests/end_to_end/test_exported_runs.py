@@ -126,7 +126,7 @@ class TestGates:
     def test_verdicts_stand_once_at_their_steps_also_after_a_pause(self, tmp_path: Path):
         gates = (
             '{name="exploring", kind="metric", metric="entropy/full", bound="at_least", limit=0.01, source="by hand"}',
-            '{name="held out", kind="evaluation", bound="at_least", limit=2.0, by="value", source="by hand"}',
+            '{name="held out", kind="evaluation", bound="at_least", limit=1.0, by="value", source="by hand"}',
         )
         alarm = '{kind="length", rule="threshold", limit=1.0, in_a_row=3, source="by hand", action="pause"}'
         run = tmp_path / "run"

@@ -4,7 +4,9 @@
 ------
 SELECT concat('ledger ', l.seq), concat('it names ', l.trajectory_id, ', which is not there'), 'a row of trajectories'
   FROM ledger l ANTI JOIN trajectories t USING (trajectory_id)
-  WHERE l.trajectory_id IS NOT NULL AND l.state IN ('ready', 'trained')
+  JOIN slots s USING (group_id, slot)
+  -- What was ready when the run was killed is dispatched again, and its episode was in memory alone.
+  WHERE l.trajectory_id IS NOT NULL AND l.state IN ('ready', 'trained') AND (l.state = 'trained' OR s.state <> 'requeued')
 
 ------
 SELECT concat('trajectories ', t.trajectory_id), 'it is an episode of training and no row of the ledger names its slot',
