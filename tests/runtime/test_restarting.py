@@ -148,6 +148,32 @@ def run(going) -> None:
     asyncio.run(asyncio.wait_for(going, 30))
 
 
+class CountingLoop(asyncio.SelectorEventLoop):
+    """Counts the timers that are set."""
+
+    num_timers = 0
+
+    def call_at(self, *args, **kwargs):
+        self.num_timers += 1
+        return super().call_at(*args, **kwargs)
+
+
+@pytest.mark.parametrize("num_turns", [1, 64])
+def test_timers_do_not_grow_with_the_turns_that_wait(num_turns):
+    house = House(rules=replace(FAST, silent_s=60.0))
+
+    async def all_turns() -> None:
+        requests = [replace(REQUEST, request_id=f"t{slot:06}") for slot in range(num_turns)]
+        async with asyncio.TaskGroup() as group:
+            for request in requests:
+                group.create_task(turn(house, request), name=request.request_id)
+
+    loop = CountingLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(all_turns())
+        assert loop.num_timers <= 1
+
+
 @pytest.mark.parametrize(
     ("fate", "cause"),
     [("dies", "the engine died"), ("hangs", "no sign of it for 0.05 s, though something was asked of it")],

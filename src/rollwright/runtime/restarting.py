@@ -75,6 +75,18 @@ class _Life:
     is_silent: bool = False
     loaded: WeightsManifest | None = None
     waits: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
+    """Of all who wait for it; they are ended together."""
+    sign_s: float = 0.0
+    """When something came from it or was asked of it last, by the loop's clock."""
+    alarm: asyncio.TimerHandle | None = None
+    """The one timer of all its waits; None while nothing is waited for."""
+
+    def end_waits(self) -> None:
+        """Nobody waits for it any longer."""
+        now = asyncio.get_running_loop().time()
+        for timeout in self.waits:
+            if not timeout.expired():
+                timeout.reschedule(now)
 
     def took(self, weights: WeightsManifest) -> None:
         """It serves these now."""
@@ -161,14 +173,12 @@ class RestartingEngine:
     async def pause(self) -> None:
         """Pass on; a paused engine is silent by order."""
         self._is_paused = True
-        self._await_signs(self._life)
         await self._tell(lambda engine: engine.pause())
 
     async def resume(self) -> None:
         """Pass on."""
         self._is_paused = False
         await self._tell(lambda engine: engine.resume())
-        self._await_signs(self._life)
 
     async def close(self) -> None:
         """Close the engine that serves, and one that was opened for nobody; one that hangs is left behind."""
@@ -217,7 +227,7 @@ class RestartingEngine:
         try:
             async with timeout:
                 life.waits.add(timeout)
-                self._await_signs(life)
+                self._saw_sign(life)
                 try:
                     given = await answer
                 finally:
@@ -232,23 +242,36 @@ class RestartingEngine:
         except EngineLostError as error:
             self._end(life, str(error))
             raise
-        self._await_signs(life)
+        self._saw_sign(life)
         return given
 
-    def _await_signs(self, life: _Life) -> None:
+    def _saw_sign(self, life: _Life) -> None:
         """Count the silence from now on, for all who wait; a life that is over is waited for no longer."""
-        now = asyncio.get_running_loop().time()
-        until = None if self._is_paused else now + self._rules.silent_s
-        for timeout in life.waits:
-            if not timeout.expired():
-                timeout.reschedule(now if life.cause is not None else until)
+        loop = asyncio.get_running_loop()
+        life.sign_s = loop.time()
+        if life.cause is not None:
+            life.end_waits()
+        elif life.alarm is None and life.waits and not self._is_paused:
+            life.alarm = loop.call_at(life.sign_s + self._rules.silent_s, self._look, life)
+
+    def _look(self, life: _Life) -> None:
+        """The alarm of a life rings: end its waits where it was silent, or set it anew."""
+        life.alarm = None
+        if not life.waits or self._is_paused or life.cause is not None:
+            return
+        loop = asyncio.get_running_loop()
+        until = life.sign_s + self._rules.silent_s
+        if until > loop.time():
+            life.alarm = loop.call_at(until, self._look, life)
+        else:
+            life.end_waits()
 
     def _end(self, life: _Life, cause: str) -> None:
         """From here on another engine serves."""
         if life.cause is None:
             life.cause = cause
             self._watchdog.failed(_COMPONENT, cause)
-            self._await_signs(life)
+            life.end_waits()
 
     async def _serving(self) -> _Life:
         """The engine that serves; made again where it is over.
