@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from rollwright.evidence.checking.findings import Concern, Finding
 from rollwright.evidence.commits import Commit
+from rollwright.evidence.events import Event
 from rollwright.evidence.manifest import Manifest
 from rollwright.evidence.run_folder import RunFolder
 from rollwright.evidence.shards import Shard
@@ -116,6 +117,7 @@ def load_run(path: Path) -> Generator[LoadedRun]:
     tables = {table.name: reading.table(table) for table in STORED_TABLES}
     with duckdb.connect(":memory:") as connection:
         _lay_tables(connection, tables, reading.shards)
+        _lay_resumes(connection, folder.events())
         lay_views(connection, folder, lambda table: f"stored_{table.name}")
         # A list that lets more be trained is one finding; what would follow from it is not asked.
         connection.execute("ALTER VIEW eligible RENAME TO listed")
@@ -243,6 +245,14 @@ def _lay_tables(
         connection.register("arrow_rows", table)
         connection.execute(f"CREATE TABLE stored_{name} AS SELECT *, row_number() OVER () - 1 AS place FROM arrow_rows")
     connection.unregister("arrow_rows")
+
+
+def _lay_resumes(connection: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> None:
+    """From which steps the run went on after it had ended or was killed."""
+    connection.execute("CREATE TABLE resumes (step BIGINT)")
+    steps = [[event.step] for event in events if event.kind == "resumed" and event.step is not None]
+    if steps:
+        connection.executemany("INSERT INTO resumes VALUES (?)", steps)
 
 
 def _first_line(error: Exception) -> str:
