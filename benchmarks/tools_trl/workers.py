@@ -1,7 +1,7 @@
 """What both sides' processes share: the seconds between two steps of a run that does not stop between them.
 
 A loop that records while it goes on sampling has no moment at which one step is over and the next not begun. So a
-repetition is a run of its own, and what counts are the seconds from the end of its first step to the end of a later one,
+repetition is a run of its own, and what counts are the seconds from the end of its first step to that of a later one,
 each told when all of it was done. The standard library alone, for both interpreters; the lines are those of
 `benchmarks.paired`.
 """
