@@ -1,58 +1,43 @@
-"""From an update's rows to micro-batches: whole rows, packed without padding, by a token budget."""
+"""From an update's rows to micro-batches: whole rows, packed without padding, by a budget of distinct tokens."""
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rollwright.batches.errors import BatchError
+from rollwright.batches.filling import Counted, fill
 from rollwright.batches.layout import MicroBatch, StepBatch, SupportTensors, UpdatePlan
 from rollwright.batches.places import token_places
 
-__all__ = ["cut", "cut_rows"]
+__all__ = ["cut"]
 
 
-def cut(plan: UpdatePlan, *, token_budget: int, device: torch.device | str = "cpu") -> tuple[MicroBatch, ...]:
-    """Pack the rows that hold trained tokens, longest first.
+def cut(
+    plan: UpdatePlan,
+    *,
+    token_budget: int,
+    device: torch.device | str = "cpu",
+    counted: Counted = Counted.DISTINCT,
+) -> tuple[MicroBatch, ...]:
+    """Pack the rows that hold trained tokens, those of a group together where they fit.
 
     Args:
         plan: an update.
-        token_budget: tokens of a micro-batch; a longer row stands alone, since rows are never split.
+        token_budget: of a micro-batch; a longer row stands alone, since rows are never split.
         device: where the tensors go.
+        counted: what the budget counts: distinct tokens, or those of all rows.
 
     Returns:
         Micro-batches in a fixed order; none where the update trains nothing. Their loss terms only add up.
     """
-    mask = plan.batch.action_mask
-    offsets = plan.batch.row_offsets
-    trained = [row for row in plan.rows if mask[offsets[row] : offsets[row + 1]].any()]
-    lengths = np.diff(offsets)[trained]
-    parts = cut_rows(lengths, token_budget)
-    return tuple(_pack(plan, tuple(trained[place] for place in part), torch.device(device)) for part in parts)
-
-
-def cut_rows(lengths: NDArray[np.int64], token_budget: int) -> tuple[tuple[int, ...], ...]:
-    """Sort rows by length, longest first, equal ones in order, and fill micro-batches one after the other.
-
-    Args:
-        lengths: (R,) tokens of each row.
-        token_budget: at least 1.
-
-    Returns:
-        Places in `lengths`; every place in exactly one part, and no part above the budget but a single long row.
-    """
-    if token_budget < 1:
-        raise BatchError(f"the token budget of a micro-batch is {token_budget}; it needs at least 1.")
-    parts: list[list[int]] = []
-    room = 0
-    for place in np.argsort(-lengths, kind="stable").tolist():
-        length = int(lengths[place])
-        if not parts or length > room:
-            parts.append([])
-            room = token_budget
-        parts[-1].append(place)
-        room -= length
-    return tuple(tuple(part) for part in parts)
+    batch = plan.batch
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(batch.action_mask)])
+    rows = np.asarray(plan.rows, np.int64)
+    starts, ends = batch.row_offsets[rows], batch.row_offsets[rows + 1]
+    trained = before[ends] > before[starts]
+    rows, bounds = rows[trained], np.stack([starts[trained], ends[trained]], axis=1)
+    parts = fill(batch.token_ids, bounds, batch.facts.group_index[rows], token_budget, counted)
+    return tuple(_pack(plan, tuple(rows[list(part)].tolist()), torch.device(device)) for part in parts)
 
 
 def _pack(plan: UpdatePlan, rows: tuple[int, ...], device: torch.device) -> MicroBatch:
