@@ -1,0 +1,154 @@
+"""Steps of rollwright by its ordinary wiring, one for each line that asks.
+
+A recipe is resolved and trained as `rollwright train` does it: sampling, verification, the ledger, receipts and the
+store of a run folder, the update and the publication of its weights. Between two steps the observer waits for the next
+line.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import tomlkit
+import torch
+
+from benchmarks.against_trl.job import BETAS, CLIP_HIGH, CLIP_LOW, Job, read_job
+from benchmarks.paired import Pacer
+from benchmarks.workloads import prompts, reward_of
+from rollwright.recipes.resolve import Resolved, resolve_text
+from rollwright.recipes.runs import TrainOrder, train_run
+from rollwright.record import Passage, Submission, Verifier
+from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, RunStarted, StageStarted, StepReport
+from rollwright.verifiers import FunctionVerifier, Grade
+
+MANY = 1_000_000
+
+
+def by_hash() -> Verifier:
+    """The verifier that the recipe names."""
+    return FunctionVerifier(name="by_hash", revision="by-hash-1", grade=grade)
+
+
+def grade(submission: Submission) -> Grade:
+    """`reward_of` what the policy wrote."""
+    return Grade(value=reward_of("".join(_written(passage) for passage in submission.passages)))
+
+
+def _written(passage: Passage) -> str:
+    return passage.text if passage.kind in ("policy", "reasoning") else ""
+
+
+def recipe_of(job: Job, folder: Path) -> Resolved:
+    """The recipe as a person would write it; its tasks lie in `folder`."""
+    work = job.workload
+    asked = prompts(work)
+    for name, some in (("train", asked), ("held_out", [asked[0][::-1]])):
+        rows = "".join(json.dumps({"prompt": prompt, "answer": "0"}) + "\n" for prompt in some)
+        (folder / f"{name}.jsonl").write_text(rows, encoding="utf-8")
+    sections = {
+        "run": {"name": f"against-trl-{work.name}", "steps": MANY, "seed": work.seed},
+        "model": {"kind": "local", "path": str(job.model)},
+        "tasks": {"kind": "jsonl", "train": str(folder / "train.jsonl"), "held_out": str(folder / "held_out.jsonl")},
+        "environment": {"kind": "tool", "tools": []},
+        "verifier": {"parts": [{"kind": "custom", "path": "benchmarks.against_trl.ours:by_hash"}]},
+        "engine": engine_of(job),
+        "rollout": {
+            "batch_size": work.completions,
+            "group_size": work.group_size,
+            "max_turns": 1,
+            "max_turn_tokens": work.max_tokens,
+            "max_episode_tokens": work.max_tokens,
+            # A completion that the limit cut keeps its reward, as in TRL: the ramp begins where none can come.
+            "truncation": "soft_penalty",
+            "overlong_max_tokens": MANY,
+            "overlong_buffer_tokens": 1,
+        },
+        "objective": {
+            "kind": "dapo",
+            "surrogate": {"clip_low": CLIP_LOW, "clip_high": CLIP_HIGH},
+        },
+        "learner": {
+            "dtype": job.dtype,
+            "learning_rate": work.learning_rate,
+            "schedule": "constant",
+            "warmup_updates": 0,
+            "adam_beta1": BETAS[0],
+            "adam_beta2": BETAS[1],
+        },
+        # As seldom as TRL saves by default.
+        "runtime": {"threads": job.threads, "concurrency": work.completions, "checkpoint_every": 500},
+        "evaluation": {"every": MANY, "tasks": 1, "samples": 1},
+        "stages": [{"kind": "rl", "name": "rl"}],
+    }
+    return resolve_text(tomlkit.dumps(sections), origin="benchmarks/against_trl/ours.py")
+
+
+def engine_of(job: Job) -> Mapping[str, object]:
+    """The deterministic mode, which is the default, where it can be had: in float32 on a CPU."""
+    sizes = {"num_slots": job.workload.completions, "max_context_tokens": job.workload.context_tokens}
+    if job.device == "cpu" and job.dtype == "float32":
+        return sizes
+    return {**sizes, "mode": "fast", "dtype": job.dtype}
+
+
+class Waiting:
+    """An observer that holds the loop after each step until the next is asked for."""
+
+    def __init__(self, pacer: Pacer, folder: Path) -> None:
+        self._pacer, self._folder = pacer, folder
+
+    def step_finished(self, report: StepReport) -> None:
+        lengths = {metric.name: metric.value for metric in report.metrics if not metric.labels}
+        counts = {
+            "completions": report.num_episodes,
+            "tokens": report.num_action_tokens,
+            "quiet_groups": lengths.get("group/degenerate", 0.0),
+            "collect_s": report.collect_s,
+            "learn_s": report.learn_s,
+            "save_s": report.save_s,
+        }
+        self._go_on(self._pacer.ended(counts) if report.step > 1 else self._pacer.begin())
+
+    def _go_on(self, is_asked: bool) -> None:  # noqa: FBT001 - what the pacer said
+        if not is_asked:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            os._exit(0)  # The run has a million steps left, and nobody wants its last checkpoint.
+
+    def run_started(self, report: RunStarted) -> None: ...
+
+    def stage_started(self, report: StageStarted) -> None: ...
+
+    def evaluating(self, report: EvaluationProgress) -> None: ...
+
+    def evaluated(self, report: EvaluationReport) -> None: ...
+
+    def warned(self, sentence: str) -> None:
+        print(sentence, flush=True)
+
+
+def main() -> None:
+    job = read_job()
+    pacer = Pacer(
+        {
+            "rollwright": version("rollwright"),
+            "torch": torch.__version__,
+            "threads": job.threads,
+            "device": job.device,
+            "dtype": job.dtype,
+        }
+    )
+    folder = Path(tempfile.mkdtemp(prefix="rollwright-bench-"))
+    try:
+        resolved = recipe_of(job, folder)
+        order = TrainOrder(resolved=resolved, run_dir=folder / "run", source=None, is_rollouts_only=False)
+        train_run(order, Waiting(pacer, folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

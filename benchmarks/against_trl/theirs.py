@@ -1,0 +1,128 @@
+"""Steps of TRL's GRPOTrainer, one for each line that asks; run by the interpreter of TRL's own environment.
+
+What a person who wants it fast would set is set: no gradient checkpointing, no saving, no reports, one batch, no
+reference model, no second worker for data. The rest is TRL's default.
+"""
+
+import tempfile
+from typing import Any
+
+import torch
+import transformers
+import trl
+from datasets import Dataset
+from transformers import AutoTokenizer, TrainerCallback
+
+from benchmarks.against_trl.job import BETAS, CLIP_HIGH, CLIP_LOW, Job, read_job
+from benchmarks.paired import Pacer
+from benchmarks.workloads import prompts, reward_of
+
+MANY = 1_000_000
+
+
+class Counter:
+    """A reward function that counts what it is shown."""
+
+    __name__ = "by_hash"
+
+    def __init__(self, group_size: int) -> None:
+        self._group_size = group_size
+        self.last: dict[str, float] = {}
+
+    def __call__(self, completions: list[Any], completion_ids: list[list[int]], **_: object) -> list[float]:
+        texts = [one if isinstance(one, str) else one[0]["content"] for one in completions]
+        rewards = [reward_of(text) for text in texts]
+        groups = [rewards[at : at + self._group_size] for at in range(0, len(rewards), self._group_size)]
+        self.last = {
+            "completions": len(completion_ids),
+            "tokens": sum(len(ids) for ids in completion_ids),
+            "longest": max(len(ids) for ids in completion_ids),
+            "quiet_groups": sum(len(set(group)) == 1 for group in groups) / len(groups),
+        }
+        return rewards
+
+
+class Waiting(TrainerCallback):
+    """Holds the trainer after each step until the next is asked for."""
+
+    def __init__(self, pacer: Pacer, counter: Counter) -> None:
+        self._pacer, self._counter = pacer, counter
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: object) -> None:
+        if not self._pacer.begin():
+            control.should_training_stop = True
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: object) -> None:
+        if not self._pacer.ended(self._counter.last):
+            control.should_training_stop = True
+
+
+def trainer_of(job: Job, counter: Counter, folder: str) -> trl.GRPOTrainer:
+    work = job.workload
+    config = trl.GRPOConfig(
+        output_dir=folder,
+        use_cpu=job.device == "cpu",
+        bf16=job.dtype == "bfloat16",
+        fp16=False,
+        model_init_kwargs={"dtype": "float32"},
+        per_device_train_batch_size=work.completions,
+        gradient_accumulation_steps=1,
+        num_generations=work.group_size,
+        num_iterations=1,
+        max_completion_length=work.max_tokens,
+        temperature=1.0,
+        top_p=1.0,
+        top_k=0,
+        beta=0.0,
+        epsilon=CLIP_LOW,
+        epsilon_high=CLIP_HIGH,
+        loss_type="dapo",
+        scale_rewards="group",
+        learning_rate=work.learning_rate,
+        lr_scheduler_type="constant",
+        adam_beta1=BETAS[0],
+        adam_beta2=BETAS[1],
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        max_steps=MANY,
+        gradient_checkpointing=False,
+        logging_strategy="no",
+        save_strategy="no",
+        eval_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        dataloader_num_workers=0,
+        seed=work.seed,
+    )
+    rows = [{"prompt": [{"role": "user", "content": prompt}]} for prompt in prompts(work)]
+    return trl.GRPOTrainer(
+        model=str(job.model),
+        processing_class=AutoTokenizer.from_pretrained(job.model),
+        args=config,
+        reward_funcs=counter,
+        train_dataset=Dataset.from_list(rows),
+    )
+
+
+def main() -> None:
+    job = read_job()
+    torch.set_num_threads(job.threads)
+    pacer = Pacer(
+        {
+            "trl": trl.__version__,
+            "transformers": transformers.__version__,
+            "torch": torch.__version__,
+            "threads": job.threads,
+            "device": job.device,
+            "dtype": job.dtype,
+        }
+    )
+    counter = Counter(job.workload.group_size)
+    with tempfile.TemporaryDirectory(prefix="trl-bench-") as folder:
+        trainer = trainer_of(job, counter, folder)
+        trainer.add_callback(Waiting(pacer, counter))
+        trainer.train()
+
+
+if __name__ == "__main__":
+    main()
