@@ -1,10 +1,7 @@
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from transformers import (
     AutoModelForCausalLM,
     Gemma2Config,
@@ -19,7 +16,7 @@ from transformers import (
 
 from rollwright.learner.errors import ModelError
 from rollwright.learner.forward import Path, make_scorer
-from rollwright.learner.packed import first_places, pack_rows, packed_hidden, padded_hidden, use_packed_attention
+from rollwright.learner.packed import pack_rows, packed_hidden, padded_hidden, use_packed_attention
 from tests.learner.small import gradients_of
 
 # Any: not every family declares all of these; Qwen2 and SmolLM3 take `head_dim` among their further keywords.
@@ -116,29 +113,6 @@ def test_a_prompt_that_rows_share_is_computed_once():
     use_packed_attention(model)
     shared = packed_logits(model, rows).log_softmax(1).gather(1, targets[:, None]).mean()
     assert abs(float((shared - naive).detach())) < 1e-6 * abs(float(naive.detach())) + 1e-6
-
-
-@given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=40), min_size=1, max_size=12))
-def test_every_token_stands_where_one_with_the_same_beginning_is_computed(rows):
-    ids = np.concatenate([np.array(row, np.int64) for row in rows])
-    offsets = np.cumsum([0, *map(len, rows)])
-    first = first_places(ids, offsets)
-    beginning = {
-        offsets[number] + column: tuple(row[: column + 1])
-        for number, row in enumerate(rows)
-        for column in range(len(row))
-    }
-    assert all(beginning[place] == beginning[first[place]] for place in beginning)
-    assert len(set(first.tolist())) == len(set(beginning.values()))
-
-    packing = pack_rows(torch.from_numpy(ids), torch.from_numpy(offsets))
-    own = torch.cat([bucket.own_states for bucket in packing.buckets])
-    assert sorted(own.tolist()) == list(range(len(packing.distinct)))
-    assert sum(len(bucket.places) for bucket in packing.buckets) == len(ids)
-    copies = torch.cat([bucket.copy_states for bucket in packing.buckets])
-    assert len(own) + len(copies) == len(ids)
-    for bucket in packing.buckets:
-        assert int(bucket.places.max()) < bucket.num_rows * bucket.width
 
 
 def test_a_model_of_another_kind_takes_the_named_padded_path_and_scores_the_same():

@@ -1,0 +1,218 @@
+"""Rows of tokens as a trie: which tokens are distinct, and the tiles that cover who attends to whom.
+
+    rows      A B C D          distinct, depth first     A B C D | E F | G          ends   7 7 4 4 | 6 6 | 7
+              A B E F    ──►   token j is seen by i  ⇔  j ≤ i < ends[j]
+              A B G            blocks: along the diagonal; trunks: A B, seen by all that comes behind its block
+
+Depth first, whatever begins alike stands together: what a token may see behind the block it stands in is a few ranges
+of keys, each seen by one range of queries. So attention needs views, never copies of a prompt for each of its rows.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+
+__all__ = ["PackedRows", "Tile", "pack_rows", "tree_mask"]
+
+BLOCK_TOKENS = 64
+"""Short rows share a block of at most so many tokens: fewer calls, little masked work."""
+CALL_PAIRS = 2048
+"""Masked pairs of query and key that cost about as much as another call."""
+MASK_NUMBERS = 1 << 16
+"""The largest mask of a trunk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tile:
+    """A range of distinct tokens that sees another one."""
+
+    queries: slice
+    keys: slice
+    mask: Tensor | None
+    """(queries, keys) float32, 0 where a query sees a key and -inf elsewhere; every query sees one. Without a mask a
+    block is causal, and a trunk is seen whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PackedRows:
+    """How a packed stream of t tokens is cut into rows, and which tokens are distinct."""
+
+    distinct: Tensor
+    """(u,) int64, the place in the stream where each distinct token is computed, depth first."""
+    state_of: Tensor
+    """(t,) int64, the distinct token that stands at each place."""
+    ends: Tensor
+    """(u,) int64: distinct token j is seen by distinct tokens j to ends[j] - 1, and by no others."""
+    row_offsets: NDArray[np.int64]
+    """(r + 1,) as given."""
+    blocks: tuple[Tile, ...]
+    """Ranges that see themselves; together they are every distinct token once, in order."""
+    trunks: tuple[Tile, ...]
+    """Shared beginnings, each seen by rows behind its block."""
+    flex_mask: BlockMask | None
+    """`ends` as FlexAttention reads them; None on a CPU, which goes by tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Tokens of one row that are seen equally far."""
+
+    start: int
+    end: int
+    seen_to: int
+
+
+def pack_rows(token_ids: Tensor, row_offsets: Tensor) -> PackedRows:
+    """Find common beginnings, and the tiles of attention.
+
+    Args:
+        token_ids: (t,) int64.
+        row_offsets: (r + 1,) int64, ascending from 0; every row has a token.
+
+    Returns:
+        A function of the tokens and row lengths alone; the order of the distinct tokens is one of the rows' contents.
+    """
+    device = token_ids.device
+    ids, offsets = token_ids.cpu().numpy(), row_offsets.cpu().numpy()
+    order, shared = _sorted_rows(ids, offsets)
+    lengths = np.diff(offsets)[order]
+    starts = np.concatenate([[0], np.cumsum(lengths - shared)])
+    distinct, state_of = np.empty(starts[-1], np.int64), np.empty(len(ids), np.int64)
+    above = 0
+    for place, same, low, high in zip(offsets[order], shared, starts, starts[1:], strict=False):
+        state_of[place : place + same] = state_of[above : above + same]
+        state_of[place + same : place + same + high - low] = np.arange(low, high)
+        distinct[low:high] = np.arange(place + same, place + same + high - low)
+        above = place
+    stretches = _stretches(lengths, shared, starts)
+    ends = np.repeat([one.seen_to for one in stretches], [one.end - one.start for one in stretches])
+    bounds = _block_bounds(stretches)
+    seen_to = torch.from_numpy(ends).to(device)
+    return PackedRows(
+        distinct=torch.from_numpy(distinct).to(device),
+        state_of=torch.from_numpy(state_of).to(device),
+        ends=seen_to,
+        row_offsets=offsets,
+        blocks=tuple(_block(low, high, ends, device) for low, high in zip(bounds, bounds[1:], strict=False)),
+        trunks=tuple(_trunks(stretches, bounds, ends, device)),
+        flex_mask=None if device.type == "cpu" else tree_mask(seen_to),
+    )
+
+
+def tree_mask(ends: Tensor) -> BlockMask:
+    """Who sees whom, as FlexAttention reads it.
+
+    Args:
+        ends: (u,) int64, as of `PackedRows`.
+    """
+
+    def sees(_batch: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return (key <= query) & (query < ends[key])
+
+    return create_block_mask(sees, None, None, len(ends), len(ends), device=str(ends.device))
+
+
+def _sorted_rows(ids: NDArray[np.int64], offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows by their tokens, equal ones in order, and how many tokens each has in common with the one before it."""
+    big_endian = ids.astype(">i8")
+    rows = [big_endian[low:high].tobytes() for low, high in zip(offsets, offsets[1:], strict=False)]
+    order = sorted(range(len(rows)), key=rows.__getitem__)
+    shared = np.zeros(len(rows), np.int64)
+    for number, (above, row) in enumerate(zip(order, order[1:], strict=False), start=1):
+        most = min(len(rows[above]), len(rows[row])) // 8
+        differs = ids[offsets[above] : offsets[above] + most] != ids[offsets[row] : offsets[row] + most]
+        shared[number] = int(differs.argmax()) if differs.any() else most
+    return np.array(order, np.int64), shared
+
+
+def _stretches(lengths: NDArray[np.int64], shared: NDArray[np.int64], starts: NDArray[np.int64]) -> list[_Stretch]:
+    """Distinct tokens in order, cut where what sees them changes and where a row leaves another."""
+    found: list[_Stretch] = []
+    path: list[tuple[int, int, int]] = []  # (depth, first token, last + 1) along the row above
+
+    def close(depth: int, seen_to: int) -> None:
+        while path and path[-1][0] + path[-1][2] - path[-1][1] > depth:
+            top, low, high = path.pop()
+            kept = low + max(depth - top, 0)
+            if kept > low:
+                path.append((top, low, kept))
+            found.append(_Stretch(kept, high, seen_to))
+
+    for length, same, low, high in zip(lengths.tolist(), shared.tolist(), starts.tolist(), starts[1:], strict=False):
+        close(same, low)
+        if length > same:
+            path.append((same, low, int(high)))
+    close(0, int(starts[-1]))
+    return sorted(found, key=lambda one: one.start)
+
+
+def _block_bounds(stretches: Iterable[_Stretch]) -> list[int]:
+    """Where blocks begin, and the end: a branch of its own where it is long, a few together where they are short."""
+    bounds, last = [0], 0
+    for branch_end in _branch_ends(stretches):
+        if branch_end - bounds[-1] > BLOCK_TOKENS and last > bounds[-1]:
+            bounds.append(last)
+        last = branch_end
+    return [*bounds, last] if last else bounds
+
+
+def _branch_ends(stretches: Iterable[_Stretch]) -> Iterator[int]:
+    """Ends of the causal runs: a stretch that nothing behind it sees ends one."""
+    return (one.end for one in stretches if one.seen_to == one.end)
+
+
+def _block(low: int, high: int, ends: NDArray[np.int64], device: torch.device) -> Tile:
+    inside = ends[low:high]
+    is_causal = bool((inside >= high).all())
+    mask = None if is_causal else _mask(np.arange(low, high), np.arange(low, high), ends, device)
+    return Tile(queries=slice(low, high), keys=slice(low, high), mask=mask)
+
+
+def _trunks(
+    stretches: Iterable[_Stretch], bounds: list[int], ends: NDArray[np.int64], device: torch.device
+) -> Iterator[Tile]:
+    """Neighbors of one block go together where the masked pairs cost less than a call."""
+    group: list[_Stretch] = []
+    block = 0
+    for one in stretches:
+        while bounds[block + 1] <= one.start:
+            if group:
+                yield _trunk(group, bounds[block + 1], ends, device)
+            group, block = [], block + 1
+        behind = bounds[block + 1]
+        if one.seen_to <= behind:
+            continue
+        if group and not _fits(group, one, behind):
+            yield _trunk(group, behind, ends, device)
+            group = []
+        group.append(one)
+    if group:
+        yield _trunk(group, bounds[block + 1], ends, device)
+
+
+def _fits(group: list[_Stretch], one: _Stretch, behind: int) -> bool:
+    if group[-1].end != one.start:
+        return False
+    most = max(group[0].seen_to, one.seen_to)
+    wasted = sum((most - each.seen_to) * (each.end - each.start) for each in (*group, one))
+    return wasted <= CALL_PAIRS and (most - behind) * (one.end - group[0].start) <= MASK_NUMBERS
+
+
+def _trunk(group: list[_Stretch], behind: int, ends: NDArray[np.int64], device: torch.device) -> Tile:
+    keys = slice(group[0].start, group[-1].end)
+    queries = slice(behind, max(one.seen_to for one in group))
+    is_whole = all(one.seen_to == queries.stop for one in group)
+    mask = None
+    if not is_whole:
+        mask = _mask(np.arange(queries.start, queries.stop), np.arange(keys.start, keys.stop), ends, device)
+    return Tile(queries=queries, keys=keys, mask=mask)
+
+
+def _mask(queries: NDArray[np.int64], keys: NDArray[np.int64], ends: NDArray[np.int64], device: torch.device) -> Tensor:
+    sees = (keys <= queries[:, None]) & (queries[:, None] < ends[keys])
+    return torch.from_numpy(np.where(sees, np.float32(0.0), np.float32(-np.inf))).to(device)

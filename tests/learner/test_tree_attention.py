@@ -1,0 +1,194 @@
+"""Attention over a trie against every row alone, in float64 with a dense mask."""
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from rollwright.learner.tree_attention import flex_tree_attention, tree_attention, tree_backward, tree_forward
+from rollwright.learner.trie import BLOCK_TOKENS, CALL_PAIRS, MASK_NUMBERS, PackedRows, pack_rows
+
+LENGTHS = st.sampled_from([0, 1, 2, 7, 30, BLOCK_TOKENS, 90])
+CUTS = st.tuples(st.integers(0, 1 << 16), st.integers(0, 1 << 16), LENGTHS, st.integers(0, 1 << 16))
+TRIES = st.lists(CUTS, min_size=1, max_size=12)
+"""Each row takes a beginning of a row before it, of any length, and goes on from there."""
+HEADS = st.sampled_from([(1, 1), (1, 3), (2, 2), (3, 1)])
+
+
+def rows_of(cuts: Sequence[tuple[int, int, int, int]]) -> list[list[int]]:
+    rows: list[list[int]] = []
+    for parent, kept, length, seed in cuts:
+        above = rows[parent % len(rows)] if rows else []
+        draw = random.Random(seed)
+        row = above[: kept % (len(above) + 1)] + [draw.randrange(3) for _ in range(length)]
+        rows.append(row or [0])
+    return rows
+
+
+def packed(rows: Sequence[Sequence[int]]) -> PackedRows:
+    tokens = torch.tensor([token for row in rows for token in row])
+    return pack_rows(tokens, torch.tensor(np.cumsum([0, *map(len, rows)])))
+
+
+def sees(packing: PackedRows) -> Tensor:
+    """(u, u) by the rows themselves: what stands before a token, and itself, in any row that it stands in."""
+    visible = torch.zeros(len(packing.distinct), len(packing.distinct), dtype=torch.bool)
+    for low, high in pairwise(packing.row_offsets.tolist()):
+        states = packing.state_of[low:high]
+        for place in range(high - low):
+            visible[states[place], states[: place + 1]] = True
+    return visible
+
+
+def states_of(packing: PackedRows, heads: tuple[int, int], *, dtype=torch.float32) -> list[Tensor]:
+    """Query, key, value and the gradient of the output."""
+    generator = torch.Generator().manual_seed(len(packing.distinct))
+    num_keys, group = heads
+    counts = (num_keys * group, num_keys, num_keys, num_keys * group)
+    return [torch.randn(len(packing.distinct), count, 8, generator=generator).to(dtype) for count in counts]
+
+
+def dense(packing: PackedRows, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    group = query.shape[1] // key.shape[1]
+    key, value = (one.repeat_interleave(group, 1) for one in (key, value))
+    scores = torch.einsum("ihd,jhd->hij", query, key) / 3
+    masses = scores.masked_fill(~sees(packing), -torch.inf).softmax(-1)
+    return torch.einsum("hij,jhd->ihd", masses, value)
+
+
+def with_gradients(attend, inputs: Sequence[Tensor], due: Tensor) -> list[Tensor]:
+    """The output, and the gradients of query, key and value."""
+    leaves = [one.clone().requires_grad_() for one in inputs]
+    out = attend(*leaves)
+    return [out.detach(), *torch.autograd.grad(out, leaves, due)]
+
+
+def assert_equal_to_dense(packing: PackedRows, heads: tuple[int, int], *, dtype: torch.dtype, bound: float) -> None:
+    *inputs, due = states_of(packing, heads, dtype=dtype)
+    found = with_gradients(lambda q, k, v: tree_attention(q, k, v, packing, 1 / 3), inputs, due)
+    exact = with_gradients(lambda q, k, v: dense(packing, q, k, v), [one.double() for one in inputs], due.double())
+    scale = max(float(one.norm()) for one in exact)
+    for ours, theirs in zip(found, exact, strict=True):
+        assert ours.dtype == dtype
+        assert float((ours.double() - theirs).norm()) <= bound * scale
+
+
+@settings(max_examples=50)
+@given(TRIES)
+def test_every_token_stands_where_one_with_the_same_beginning_is_computed(cuts):
+    rows = rows_of(cuts)
+    packing = packed(rows)
+    tokens = torch.tensor([token for row in rows for token in row])
+    assert torch.equal(tokens[packing.distinct][packing.state_of], tokens)
+    beginnings = [tuple(row[: column + 1]) for row in rows for column in range(len(row))]
+    states = packing.state_of.tolist()
+    assert len(set(zip(states, beginnings, strict=True))) == len(set(beginnings)) == len(packing.distinct)
+
+
+@settings(max_examples=40)
+@given(TRIES)
+def test_tiles_cover_each_pair_that_sees_once_and_no_other(cuts):
+    packing = packed(rows_of(cuts))
+    count = torch.zeros(len(packing.distinct), len(packing.distinct), dtype=torch.int64)
+    for tile in packing.blocks:
+        causal = torch.ones(count[tile.queries, tile.keys].shape, dtype=torch.int64).tril()
+        count[tile.queries, tile.keys] += causal if tile.mask is None else (tile.mask == 0).long()
+    for tile in packing.trunks:
+        count[tile.queries, tile.keys] += 1 if tile.mask is None else (tile.mask == 0).long()
+    assert torch.equal(count, sees(packing).long())
+    places = torch.arange(len(packing.distinct))
+    by_ends = (places <= places[:, None]) & (places[:, None] < packing.ends)
+    assert torch.equal(by_ends, sees(packing))
+
+
+@settings(max_examples=40)
+@given(TRIES, HEADS)
+def test_output_and_gradients_equal_every_row_alone(cuts, heads):
+    assert_equal_to_dense(packed(rows_of(cuts)), heads, dtype=torch.float32, bound=2e-6)
+
+
+@settings(max_examples=20)
+@given(TRIES, HEADS)
+def test_bf16_states_stay_within_their_rounding(cuts, heads):
+    assert_equal_to_dense(packed(rows_of(cuts)), heads, dtype=torch.bfloat16, bound=2e-2)
+
+
+NAMED = {
+    "one token": [[1]],
+    "equal rows": [[1, 2, 3]] * 3,
+    "rows that begin longer rows": [[1] * length for length in (200, 3, 90, 1)],
+    "a long prompt of many short branches": [[1] * 300 + [2, branch, 3] for branch in range(30)],
+    "system, task, turn, branch": [
+        [0] * 70 + [task] * 80 + [turn] * 66 + [branch] * 5 for task in (1, 2) for turn in (1, 2) for branch in (1, 2)
+    ],
+    "a branch at every token": [[0] * depth + [1] for depth in range(150)],
+    "nothing shared": [[row] * (row + 60) for row in range(5)],
+}
+
+
+@pytest.mark.row("S247")
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_named_shapes_equal_every_row_alone(name):
+    assert_equal_to_dense(packed(NAMED[name]), (2, 2), dtype=torch.float32, bound=2e-6)
+
+
+def test_a_shared_beginning_is_one_tile_whatever_the_number_of_rows():
+    packing = packed(NAMED["a long prompt of many short branches"])
+    assert [tile.keys for tile in packing.trunks] == [slice(0, 301)]
+    assert len(packing.blocks) <= 3
+    assert packed(NAMED["nothing shared"]).trunks == ()
+
+
+def test_the_number_of_tiles_grows_with_the_tokens_and_not_with_the_branches():
+    packing = packed(NAMED["a branch at every token"])
+    pairs = int(sees(packing).sum())
+    masked = sum(tile.mask.numel() for tile in packing.trunks if tile.mask is not None)
+    assert len(packing.trunks) <= pairs / CALL_PAIRS + 1
+    assert masked <= len(packing.trunks) * MASK_NUMBERS
+
+
+def test_the_order_of_the_rows_changes_no_bit_of_a_token():
+    rows = NAMED["system, task, turn, branch"]
+    first, second = packed(rows), packed(rows[::-1])
+    assert torch.equal(first.ends, second.ends)
+    *inputs, _ = states_of(first, (2, 2))
+    assert torch.equal(tree_attention(*inputs, first, 1 / 3), tree_attention(*inputs, second, 1 / 3))
+
+
+def test_the_two_halves_give_what_autograd_gives():
+    packing = packed(NAMED["system, task, turn, branch"])
+    *inputs, due = states_of(packing, (2, 2))
+    out, saved = tree_forward(*inputs, packing, 1 / 3)
+    found = with_gradients(lambda q, k, v: tree_attention(q, k, v, packing, 1 / 3), inputs, due)
+    for ours, theirs in zip((out, *tree_backward(due, saved)), found, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
+@pytest.mark.parametrize("name", ["system, task, turn, branch", "a branch at every token", "nothing shared"])
+def test_flex_attention_sees_what_the_tiles_see(name):
+    packing = packed(NAMED[name])
+    *inputs, _ = states_of(packing, (2, 2))
+    found = flex_tree_attention(*inputs, packing, 1 / 3)
+    exact = tree_attention(*inputs, packing, 1 / 3)
+    assert float((found - exact).norm()) <= 2e-6 * float(exact.norm())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_flex_attention_has_the_gradients_of_every_row_alone(name):
+    rows = NAMED[name]
+    tokens = torch.tensor([token for row in rows for token in row], device="cuda")
+    packing = pack_rows(tokens, torch.tensor(np.cumsum([0, *map(len, rows)])))
+    *inputs, due = (one.cuda() for one in states_of(packed(rows), (2, 2)))
+    found = with_gradients(lambda q, k, v: tree_attention(q, k, v, packing, 1 / 3), inputs, due)
+    wide = [one.double().cpu() for one in inputs]
+    exact = with_gradients(lambda q, k, v: dense(packed(rows), q, k, v), wide, due.double().cpu())
+    for ours, theirs in zip(found, exact, strict=True):
+        assert float((ours.double().cpu() - theirs).norm()) <= 1e-2 * float(theirs.norm()) + 1e-3
