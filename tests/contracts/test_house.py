@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import rollwright
+from rollwright.cli.main import run_command
 from tools import cases, methods, objectives, rows
 from tools.markers import find_marked_tests
 
@@ -93,14 +94,21 @@ def test_make_targets_named_in_a_document_exist(document):
     assert {name for name in named if name not in targets and not name.startswith("prove-")} == set()
 
 
-def test_commands_named_in_the_documents_exist():
+def test_commands_named_in_the_documents_exist(capsys):
     """Each is asked for its help, as a newcomer would."""
     code = "\n".join(line for document in DOCUMENTS for line in code_of(document))
     commands = sorted(set(re.findall(r"\brollwright ([a-z]+)", code)))
     assert commands
     for command in commands:
-        asked = [sys.executable, "-m", "rollwright", command, "--help"]
-        assert subprocess.run(asked, capture_output=True, timeout=120).returncode == 0, command
+        assert run_command([command, "--help"]) == 0, command
+        assert f"rollwright {command}" in capsys.readouterr().out
+
+
+def test_the_module_is_the_command():
+    asked = [sys.executable, "-m", "rollwright", "--help"]
+    told = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+    assert told.returncode == 0
+    assert "rollwright train" in told.stdout
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())

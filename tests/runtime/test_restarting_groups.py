@@ -94,7 +94,18 @@ def test_a_stage_ends_with_nothing_in_flight():
 def test_a_synchronous_step_leaves_nothing_open_and_its_state_is_that_of_before():
     run = run_of(uneven, max_lag=0).steps(3)
     assert run.state.open_groups == () and run.state.owed is None
-    assert not any(one.value for b in run.batches for one in b.measures if one.name == "sys/duplicates_refused")
+    for batch in run.batches:
+        # Four groups are asked for, come and are taken; nothing else has happened to any.
+        assert {one.name: one.value for one in batch.measures} == {
+            "data/token_share": 1.0,
+            "data/proposed": 4.0,
+            "data/completed": 4.0,
+            "data/accepted": 4.0,
+            "data/filtered": 0.0,
+            "data/expired": 0.0,
+            "data/requeued": 0.0,
+            "sys/duplicates_refused": 0.0,
+        }
     assert run.balance.by_state == {"trained": 24}
 
 

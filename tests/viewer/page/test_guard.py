@@ -10,9 +10,9 @@ TOKEN = "a-token-of-forty-three-characters-at-least-x"
 REMOTE = Access(hosts=frozenset({"box.example"}), token=TOKEN)
 
 
-@pytest.fixture
-def run(tmp_path):
-    return written_run(tmp_path / "run")
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return written_run(tmp_path_factory.mktemp("runs") / "run")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "HEAD"])

@@ -180,7 +180,19 @@ def test_every_figure_says_where_its_numbers_come_from(numbers):
     held_out = held_out_curve(numbers).provenance
     assert held_out.protocol_sha256 == numbers.manifest.evaluation.protocol_sha256
     assert "temperature" in held_out.sampling and "at 0.95" in held_out.interval
-    assert dict(held_out.lines())["standing"].startswith("measured, gate held-out success: ")
+    assert dict(held_out.lines())["standing"] == f"measured, {judged_in_the_file('success')}"
+
+
+def judged_in_the_file(measure: str) -> str:
+    """What gates.json says of the gates of this measure: name, outcome and step of each."""
+    records = json.loads((RUN / "gates.json").read_text())["gates"]
+    told = [
+        f"gate {record['verdict']['gate']}: {record['verdict']['outcome']} at step {record['step']}"
+        for record in records
+        if record["what"].startswith(f"{measure} ")
+    ]
+    assert told
+    return ", ".join(told)
 
 
 def test_a_number_that_a_gate_judged_names_the_gate_and_its_outcome(tmp_path):
