@@ -78,12 +78,21 @@ def _tensor(values: NDArray[np.floating]) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
+class _Numbers(dict[tuple[str, str], int]):
+    """The number of each thing by its kind and name, made when it is first asked for."""
+
+    def __missing__(self, key: tuple[str, str]) -> int:
+        self[key] = found = seed_of(*key)
+        return found
+
+
 def _keys(batch: StepBatch, rows: Sequence[int]) -> Mapping[str, torch.Tensor]:
     """(R,) what comparison groups may be made of, the same numbers in every batch.
 
     The role is the actor of the row's leaf. The parent is the call that opened the row's context, or else the
     trajectory that this one came from; -1 where there is neither, so that all such rows share a parent.
     """
+    numbered = _Numbers()
     trajectories = [batch.members[batch.rows[row].member].trajectory for row in rows]
     leaves = [t.segments[batch.rows[row].segments[-1]] for row, t in zip(rows, trajectories, strict=True)]
     opened = [t.segments[batch.rows[row].segments[0]] for row, t in zip(rows, trajectories, strict=True)]
@@ -92,8 +101,8 @@ def _keys(batch: StepBatch, rows: Sequence[int]) -> Mapping[str, torch.Tensor]:
         for s, t in zip(opened, trajectories, strict=True)
     ]
     numbers = {
-        "task": [seed_of("task", t.task.task_id) for t in trajectories],
-        "role": [seed_of("role", s.actor) for s in leaves],
-        "parent": [-1 if parent is None else seed_of("parent", parent) for parent in parents],
+        "task": [numbered["task", t.task.task_id] for t in trajectories],
+        "role": [numbered["role", s.actor] for s in leaves],
+        "parent": [-1 if parent is None else numbered["parent", parent] for parent in parents],
     }
     return {name: torch.tensor(of_rows, dtype=torch.int64) for name, of_rows in numbers.items()}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rollwright.algorithms.staleness.lag import row_lag
+from rollwright.algorithms.staleness.lag import lag_of
 from rollwright.batches.errors import BatchError
 from rollwright.batches.layout import BatchRow, CreditFacts, StepBatch
 from rollwright.batches.rewards import row_reward, state_indices, step_rewards
@@ -133,7 +133,7 @@ def _lag(member: ScoredTrajectory, step: int, eligible: frozenset[tuple[str, str
             f"{member.trajectory_id} has tokens of policy version {max(versions)} in step {step}; the newest weights "
             f"before that step are version {step - 1}."
         )
-    return row_lag(versions, learner_version=step - 1).oldest
+    return lag_of(min(versions), learner_version=step - 1)
 
 
 def _row_rewards(

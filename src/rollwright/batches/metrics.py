@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -217,12 +216,13 @@ def _masks(batch: StepBatch) -> Iterator[Diagnostic]:
 def _temperatures(batch: StepBatch) -> Iterator[Diagnostic]:
     """Rows by the temperature that their trained tokens were drawn at; those without one are of another engine."""
     known = batch.action_mask & np.isfinite(batch.temperature)
+    before, trained = (np.append(0, np.cumsum(mask))[batch.row_offsets] for mask in (known, batch.action_mask))
+    missing = int((np.diff(trained) > np.diff(before)).sum())
+    first = before[:-1][np.diff(before) > 0]
+    drawn, rows = np.unique(batch.temperature[known][first], return_counts=True)
     counts: Counter[str] = Counter()
-    missing = 0
-    for start, stop in pairwise(batch.row_offsets.tolist()):
-        drawn = batch.temperature[start:stop][known[start:stop]]
-        counts.update([f"{drawn[0]:g}"] if len(drawn) else [])
-        missing += int(batch.action_mask[start:stop].sum()) > len(drawn)
+    for temperature, count in zip(drawn, rows.tolist(), strict=True):
+        counts[f"{temperature:g}"] += count
     for bucket, count in sorted(counts.items()):
         yield Diagnostic(
             name="ptgs/temperature",

@@ -111,11 +111,13 @@ def _owning(
     """The rows with what they own, and why they are withheld."""
     owned = [tuple(s for s in row.segments if owners.get((row.member, s)) == index) for index, row in enumerate(rows)]
     return tuple(
-        replace(
-            row,
-            withheld=withheld[index],
+        BatchRow(
+            member=row.member,
+            segments=row.segments,
             owns=owned[index],
-            stale_segments=tuple(s for s in owned[index] if (row.member, s) in stale),
+            stale_segments=tuple(s for s in owned[index] if (row.member, s) in stale) if stale else (),
+            withheld=withheld[index],
+            lag=row.lag,
         )
         for index, row in enumerate(rows)
     )
@@ -170,17 +172,24 @@ def _shared_mean(
 ) -> NDArray[np.float64]:
     """Copies of a shared segment take their mean over the rows that stay; withheld rows get 0."""
     copies: dict[tuple[int, int], list[Place]] = {}
+    has_branches = _with_several_rows(places)
     for place in places:
-        if withheld[place.row] is None:
-            copies.setdefault((place.member, place.segment.segment), []).append(place)
-        else:
+        if withheld[place.row] is not None:
             stream[place.start : place.stop] = 0.0
+        elif place.member in has_branches:
+            copies.setdefault((place.member, place.segment.segment), []).append(place)
     for group in copies.values():
         if len(group) > 1:
             mean = np.mean([stream[place.start : place.stop] for place in group], axis=0)
             for place in group:
                 stream[place.start : place.stop] = mean
     return stream
+
+
+def _with_several_rows(places: Sequence[Place]) -> frozenset[int]:
+    """Members whose segments may stand in more than one row."""
+    first: dict[int, int] = {}
+    return frozenset(place.member for place in places if first.setdefault(place.member, place.row) != place.row)
 
 
 def _scatter(values: torch.Tensor, mask: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -6,13 +6,15 @@ update, on the main component's receipt; they are null where a withheld segment 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rollwright.algorithms.objective import Objective
 from rollwright.algorithms.staleness.lag import lag_of
-from rollwright.batches.layout import BatchRow, StepBatch, UpdateOutcome, UpdatePlan
+from rollwright.batches.layout import StepBatch, UpdateOutcome, UpdatePlan
+from rollwright.batches.spans import counts_in, largest_of_spans, sums_of_spans
 from rollwright.batches.updates import components_of
 from rollwright.record import EligibleRow, Flag, Receipt, Runs, Segment
 from rollwright.record.run_length import run_lengths
@@ -20,18 +22,15 @@ from rollwright.record.run_length import run_lengths
 __all__ = ["eligible_rows", "receipts_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Entry:
+class _Entry(NamedTuple):
     """An owned segment of the update."""
 
     row: int
     segment: Segment
     start: int
     stop: int
-
-    @property
-    def tokens(self) -> slice:
-        return slice(self.start, self.stop)
+    withheld: str | None
+    """Why nothing of it is trained, by a rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,12 +48,19 @@ class _Applied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Counts:
-    """Tokens of each entry."""
+class _Told:
+    """One number for each entry."""
 
     eligible: list[int]
     trained: list[int]
     kept: list[int]
+    advantaged: list[int]
+    """Tokens with an advantage that is not 0."""
+    influence: list[float]
+    entropy: list[float | None]
+    """Mean over kept tokens."""
+    log_ratio: list[float | None]
+    """Largest over kept tokens."""
 
 
 def receipts_of(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective) -> tuple[Receipt, ...]:
@@ -69,11 +75,12 @@ def receipts_of(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective) 
         Receipts by row, segment and component, the main component first.
     """
     entries = _entries(plan)
+    spans = np.array([(entry.start, entry.stop) for entry in entries], np.int64).reshape(-1, 2)
     applied = _apply(plan, outcome, objective.component)
     regularizers = [regularizer.component for regularizer in objective.regularizers]
-    counts = _count(plan.batch, applied, entries)
-    parts = [_main_receipts(plan, outcome, entries, applied, counts)]
-    parts.extend(_regularizer_receipts(plan, outcome, entries, counts, name) for name in regularizers)
+    numbers = _tell(plan.batch, outcome, applied, spans)
+    parts = [_main_receipts(plan, outcome, entries, applied, numbers)]
+    parts.extend(_regularizer_receipts(plan, outcome, entries, numbers, name) for name in regularizers)
     return tuple(receipt for of_segment in zip(*parts, strict=True) for receipt in of_segment)
 
 
@@ -92,13 +99,15 @@ def eligible_rows(
 def _entries(plan: UpdatePlan) -> tuple[_Entry, ...]:
     batch = plan.batch
     entries: list[_Entry] = []
-    for row in plan.rows:
-        segments = batch.members[batch.rows[row].member].trajectory.segments
-        offset = int(batch.row_offsets[row])
-        for number in batch.rows[row].owns:
-            segment = segments[number]
-            start = offset + segment.start
-            entries.append(_Entry(row=row, segment=segment, start=start, stop=start + segment.num_tokens))
+    offsets = batch.row_offsets.tolist()
+    for number in plan.rows:
+        row = batch.rows[number]
+        segments = batch.members[row.member].trajectory.segments
+        for owned in row.owns:
+            segment = segments[owned]
+            start = offsets[number] + segment.start
+            withheld = "stale" if owned in row.stale_segments else row.withheld
+            entries.append(_Entry(number, segment, start, start + segment.num_tokens, withheld))
     return tuple(entries)
 
 
@@ -115,18 +124,31 @@ def _apply(plan: UpdatePlan, outcome: UpdateOutcome, component: str) -> _Applied
     return _Applied(component=component, trained=trained, kept=kept, moved=moved)
 
 
-def _count(batch: StepBatch, applied: _Applied, entries: Sequence[_Entry]) -> _Counts:
-    starts, stops = [entry.start for entry in entries], [entry.stop for entry in entries]
-
-    def counted(mask: NDArray[np.bool_]) -> list[int]:
-        before = np.append(0, np.cumsum(mask))
-        return (before[stops] - before[starts]).tolist() if entries else []
-
-    return _Counts(eligible=counted(batch.acts), trained=counted(applied.trained), kept=counted(applied.kept))
+def _tell(batch: StepBatch, outcome: UpdateOutcome, applied: _Applied, spans: NDArray[np.int64]) -> _Told:
+    kept = counts_in(applied.kept, spans)
+    before = np.append(0, np.cumsum(applied.kept))
+    among_kept = before[spans]
+    entropy = log_ratio = np.full(len(spans), np.nan)
+    if outcome.entropy is not None:
+        # Over nothing it is not read.
+        sums = sums_of_spans(outcome.entropy[applied.kept].astype(np.float64), among_kept)
+        entropy = sums / np.maximum(kept, 1)
+    if (ratios := _log_ratios(batch, outcome, applied.kept)) is not None:
+        log_ratio = largest_of_spans(ratios, among_kept)
+    has_entropy = (kept > 0) & (outcome.entropy is not None)
+    return _Told(
+        eligible=counts_in(batch.acts, spans).tolist(),
+        trained=counts_in(applied.trained, spans).tolist(),
+        kept=kept.tolist(),
+        advantaged=counts_in(batch.advantages != 0, spans).tolist(),
+        influence=sums_of_spans(applied.moved, spans).tolist(),
+        entropy=[value if has else None for value, has in zip(entropy.tolist(), has_entropy.tolist(), strict=True)],
+        log_ratio=[value if value == value else None for value in log_ratio.tolist()],
+    )
 
 
 def _main_receipts(
-    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], applied: _Applied, counts: _Counts
+    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], applied: _Applied, told: _Told
 ) -> list[Receipt]:
     batch, component = plan.batch, applied.component
     spans = [(entry.start, entry.stop) for entry in entries]
@@ -134,16 +156,17 @@ def _main_receipts(
     weights = run_lengths(plan.token_weights[component], spans)
     flags = run_lengths(_flags(batch, outcome, applied, entries), spans)
     corrections = _corrections(outcome, applied, spans)
-    log_ratios, losses = _log_ratios(batch, outcome), outcome.token_losses.get(component)
+    losses = _losses(outcome, component, spans)
     scores = [_stored(stream) for stream in (outcome.proximal, outcome.current, outcome.reference)]
     taught = [_stored(s) for s in (batch.scores.get("teacher"), batch.scores.get("predicted"), batch.value_targets)]
     receipts: list[Receipt] = []
     for index, entry in enumerate(entries):
-        withheld = _withheld_reason(batch.rows[entry.row], entry)
+        tokens = slice(entry.start, entry.stop)
         # A withheld segment was not scored: null, not NaN.
-        proximal, current, reference = (_slice(stream if withheld is None else None, entry) for stream in scores)
-        teacher, predicted, targets = (_slice(stream, entry) for stream in taught)
-        kept = applied.kept[entry.tokens] if counts.kept[index] else None
+        proximal, current, reference = (
+            None if stream is None or entry.withheld is not None else stream[tokens] for stream in scores
+        )
+        teacher, predicted, targets = (None if stream is None else stream[tokens] for stream in taught)
         receipts.append(
             Receipt(
                 step=batch.step,
@@ -154,9 +177,9 @@ def _main_receipts(
                 segment=entry.segment.segment,
                 row_index=entry.row,
                 lag=_lag(batch, entry.segment),
-                num_eligible=counts.eligible[index],
-                num_kept=counts.kept[index],
-                untrained_reason=withheld or _main_reason(batch, entry, counts, index),
+                num_eligible=told.eligible[index],
+                num_kept=told.kept[index],
+                untrained_reason=entry.withheld or _main_reason(batch, entry, told, index),
                 advantage=advantages[index],
                 token_weight=weights[index],
                 correction=corrections[index],
@@ -167,22 +190,22 @@ def _main_receipts(
                 teacher_logprobs=teacher,
                 predicted_values=predicted,
                 value_targets=targets,
-                entropy=_mean(outcome.entropy, entry, kept),
-                max_log_ratio=_largest(log_ratios, entry, kept),
-                loss=0.0 if losses is None else float(losses[entry.tokens].sum()),
-                influence=float(applied.moved[entry.tokens].sum()),
+                entropy=told.entropy[index],
+                max_log_ratio=told.log_ratio[index],
+                loss=losses[index],
+                influence=told.influence[index],
             )
         )
     return receipts
 
 
 def _regularizer_receipts(
-    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], counts: _Counts, component: str
+    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], told: _Told, component: str
 ) -> list[Receipt]:
     """A regularizer acts on all trained tokens; it has no advantage, and so no influence."""
     batch = plan.batch
-    weights = run_lengths(plan.token_weights[component], [(entry.start, entry.stop) for entry in entries])
-    losses = outcome.token_losses.get(component)
+    spans = [(entry.start, entry.stop) for entry in entries]
+    weights, losses = run_lengths(plan.token_weights[component], spans), _losses(outcome, component, spans)
     return [
         Receipt(
             step=batch.step,
@@ -193,20 +216,27 @@ def _regularizer_receipts(
             segment=entry.segment.segment,
             row_index=entry.row,
             lag=_lag(batch, entry.segment),
-            num_eligible=counts.eligible[index],
-            num_kept=counts.trained[index] if outcome.is_applied else 0,
-            untrained_reason=_withheld_reason(batch.rows[entry.row], entry),
+            num_eligible=told.eligible[index],
+            num_kept=told.trained[index] if outcome.is_applied else 0,
+            untrained_reason=entry.withheld,
             advantage=None,
             token_weight=weights[index],
             correction=None,
             flags=None,
             proximal_logprobs=None,
             current_logprobs=None,
-            loss=0.0 if losses is None else float(losses[entry.tokens].sum()),
+            loss=losses[index],
             influence=0.0,
         )
         for index, entry in enumerate(entries)
     ]
+
+
+def _losses(outcome: UpdateOutcome, component: str, spans: Sequence[tuple[int, int]]) -> list[float]:
+    losses = outcome.token_losses.get(component)
+    if losses is None:
+        return [0.0] * len(spans)
+    return sums_of_spans(losses, np.array(spans, np.int64).reshape(-1, 2)).tolist()
 
 
 def _flags(
@@ -217,9 +247,8 @@ def _flags(
     flags[applied.trained & (batch.advantages == 0)] |= np.uint16(Flag.ZERO_ADVANTAGE)
     bits = {"stale": Flag.STALE, "truncated": Flag.TRUNCATION_MASK, "rejected": Flag.SEQUENCE_MASK}
     for entry in entries:
-        reason = _withheld_reason(batch.rows[entry.row], entry)
-        if reason in bits:
-            flags[entry.tokens] |= np.uint16(bits[reason])
+        if entry.withheld in bits:
+            flags[entry.start : entry.stop] |= np.uint16(bits[entry.withheld])
     return flags
 
 
@@ -229,15 +258,11 @@ def _corrections(outcome: UpdateOutcome, applied: _Applied, spans: Sequence[tupl
     return run_lengths(np.where(applied.trained, outcome.correction, np.float32(1)), spans)
 
 
-def _withheld_reason(row: BatchRow, entry: _Entry) -> str | None:
-    return "stale" if entry.segment.segment in row.stale_segments else row.withheld
-
-
-def _main_reason(batch: StepBatch, entry: _Entry, counts: _Counts, index: int) -> str | None:
+def _main_reason(batch: StepBatch, entry: _Entry, told: _Told, index: int) -> str | None:
     """Why all of a segment that is not withheld is untrained."""
-    if entry.row in batch.untrained and not batch.advantages[entry.tokens].any():
+    if entry.row in batch.untrained and not told.advantaged[index]:
         return batch.untrained[entry.row]
-    return "rejected" if counts.trained[index] and not counts.kept[index] else None
+    return "rejected" if told.trained[index] and not told.kept[index] else None
 
 
 def _lag(batch: StepBatch, segment: Segment) -> int:
@@ -245,10 +270,10 @@ def _lag(batch: StepBatch, segment: Segment) -> int:
     return 0 if version is None else lag_of(version, learner_version=batch.step - 1)
 
 
-def _log_ratios(batch: StepBatch, outcome: UpdateOutcome) -> NDArray[np.float64] | None:
-    """(T,) |current - behavior|, or of proximal where they are equal: how far the token is off-policy in all."""
+def _log_ratios(batch: StepBatch, outcome: UpdateOutcome, kept: NDArray[np.bool_]) -> NDArray[np.float64] | None:
+    """|current - behavior| of kept tokens, of proximal where they are equal: how far each is off-policy in all."""
     current = outcome.proximal if outcome.current is None else outcome.current
-    return None if current is None else np.abs(current.astype(np.float64) - batch.behavior)
+    return None if current is None else np.abs(current[kept].astype(np.float64) - batch.behavior[kept])
 
 
 def _stored(stream: NDArray[np.float32] | NDArray[np.float64] | None) -> NDArray[np.float32] | None:
@@ -258,21 +283,3 @@ def _stored(stream: NDArray[np.float32] | NDArray[np.float64] | None) -> NDArray
     values = stream.astype(np.float32)
     values.flags.writeable = False
     return values
-
-
-def _slice(stream: NDArray[np.float32] | None, entry: _Entry) -> NDArray[np.float32] | None:
-    return None if stream is None else stream[entry.start : entry.stop]
-
-
-def _mean(stream: NDArray[np.float32] | None, entry: _Entry, kept: NDArray[np.bool_] | None) -> float | None:
-    if stream is None or kept is None:
-        return None
-    values = stream[entry.tokens][kept].astype(np.float64)
-    return float(np.add.reduce(values)) / len(values)
-
-
-def _largest(stream: NDArray[np.float64] | None, entry: _Entry, kept: NDArray[np.bool_] | None) -> float | None:
-    if stream is None or kept is None:
-        return None
-    largest = float(np.maximum.reduce(stream[entry.tokens][kept]))
-    return largest if largest == largest else None

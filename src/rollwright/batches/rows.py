@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,7 @@ class Branch:
     segments: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Place:
+class Place(NamedTuple):
     """One segment in one row: its tokens are `start:stop` of the stream."""
 
     row: int
@@ -77,7 +77,7 @@ def places_of(
         for number in row.segments:
             segment = segments[number]
             start = offset + segment.start
-            yield Place(row=index, member=row.member, segment=segment, start=start, stop=start + segment.num_tokens)
+            yield Place(index, row.member, segment, start, start + segment.num_tokens)
 
 
 def owners_of(places: Sequence[Place], withheld: Sequence[str | None]) -> dict[tuple[int, int], int]:

@@ -14,6 +14,7 @@ from rollwright.batches.places import token_places
 __all__ = ["strata_of"]
 
 _KINDS: Final = ("reasoning", "answer", "tool_call", "stop", "other")
+_PLACES: Final = {kind: place for place, kind in enumerate(_KINDS)}
 _OUTCOMES: Final = ("wrong", "right", "unscored")
 
 
@@ -74,13 +75,14 @@ def _outcomes(batch: StepBatch, success_at: float) -> tuple[NDArray[np.int64], N
 def _kinds(plan: UpdatePlan) -> NDArray[np.int8]:
     """(T,) place in `_KINDS` of every token of the update's rows, by the spans of its segment."""
     batch = plan.batch
-    found = np.full(len(batch.token_ids), _KINDS.index("other"), np.int8)
+    other = _PLACES["other"]
+    found = np.full(len(batch.token_ids), other, np.int8)
+    offsets = batch.row_offsets.tolist()
     for number in plan.rows:
         row = batch.rows[number]
         segments = batch.members[row.member].trajectory.segments
         for segment in (segments[owned] for owned in row.owns):
-            start = int(batch.row_offsets[number]) + segment.start
+            start = offsets[number] + segment.start
             for span in segment.spans or ():
-                kind = span.kind if span.kind in _KINDS else "other"
-                found[start + span.token_start : start + span.token_end] = _KINDS.index(kind)
+                found[start + span.token_start : start + span.token_end] = _PLACES.get(span.kind, other)
     return found

@@ -6,6 +6,7 @@ from typing import Final, Literal, assert_never
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rollwright.algorithms.diagnostics.measurement import Diagnostic
@@ -28,8 +29,10 @@ __all__ = [
     "QUANTILES",
     "SIDES",
     "STRATIFIED",
+    "KnownValues",
     "Strata",
     "TokenValues",
+    "known_values",
     "quantiles_by_stratum",
     "reduce_by_stratum",
     "reduce_whole",
@@ -77,6 +80,17 @@ class TokenValues:
     reduction: Literal["mean", "max", "effective_share"] = "mean"
     """effective_share: (Σw)²/(n·Σw²)."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KnownValues:
+    """A metric's tokens that have a value."""
+
+    of: TokenValues
+    values: NDArray[np.float64]
+    """(n,)"""
+    places: NDArray[np.int64] | None
+    """(n,) where they stand among the N tokens; None: all of them have one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -143,21 +157,58 @@ def values_by_stratum(tokens: TokenMeasures) -> tuple[TokenValues, ...]:
     )
 
 
+def known_values(one: TokenValues) -> KnownValues:
+    """What the reductions of a metric look at, made once for all of them."""
+    values, known = one.values.numpy(), np.isfinite(one.values.numpy())
+    if known.all():
+        return KnownValues(of=one, values=values, places=None)
+    places = np.flatnonzero(known)
+    return KnownValues(of=one, values=values[places], places=places)
+
+
 def reduce_whole(one: TokenValues) -> Diagnostic:
     """The metric over all tokens that have a value; None where none has."""
-    everything = Strata(label="", names=("",), index=torch.zeros(len(one.values), dtype=torch.int64))
-    ((value, count),) = _reduced(one, everything)
-    return Diagnostic(name=one.name, value=value, unit=one.unit, num_items=count, labels=one.labels)
+    known = one.values.isfinite()
+    values, count = torch.where(known, one.values, 0.0), int(known.sum())
+    match one.reduction:
+        case "mean":
+            value = values.sum() / count
+        case "effective_share":
+            value = values.sum().square() / (count * values.square().sum())
+        case "max":
+            value = values[known].max() if count else values.sum()
+        case _:
+            assert_never(one.reduction)
+    return Diagnostic(
+        name=one.name,
+        value=float(value) if count else None,
+        unit=one.unit,
+        num_items=count,
+        labels=one.labels,
+    )
 
 
-def reduce_by_stratum(one: TokenValues, strata: Strata) -> tuple[Diagnostic, ...]:
-    """The metric over every stratum in which a token has a value, with the stratum as label."""
+def reduce_by_stratum(known: KnownValues, strata: Strata, sizes: NDArray[np.int64]) -> tuple[Diagnostic, ...]:
+    """The metric over every stratum in which a token has a value, with the stratum as label.
+
+    Args:
+        known: of the metric.
+        strata: of the same tokens.
+        sizes: tokens of each stratum.
+    """
+    one, num_strata = known.of, len(strata.names)
+    index = strata.index.numpy()
+    counts = sizes
+    if known.places is not None:
+        index = index[known.places]
+        counts = np.bincount(index, minlength=num_strata)
+    reduced = _reduced(known, index, counts)
     return tuple(
         Diagnostic(
             name=one.name, value=value, unit=one.unit, num_items=count, labels={**one.labels, strata.label: name}
         )
-        for name, (value, count) in zip(strata.names, _reduced(one, strata), strict=True)
-        if value is not None
+        for name, value, count in zip(strata.names, reduced.tolist(), counts.tolist(), strict=True)
+        if count
     )
 
 
@@ -171,50 +222,49 @@ def quantiles_by_stratum(name: str, values: Tensor, strata: Strata) -> tuple[Dia
     """
     known = values.isfinite()
     index = strata.index[known].numpy()
-    ordered = values[known].numpy()[np.lexsort((values[known].numpy(), index))]
     counts = np.bincount(index, minlength=len(strata.names))
-    starts = np.cumsum(counts) - counts
+    # Numbers of 16 bits are sorted by their digits, in time linear in the tokens.
+    by_stratum = np.argsort(index.astype(np.uint16) if len(counts) <= 1 << 16 else index, kind="stable")
+    parts = np.split(values[known].numpy()[by_stratum], np.cumsum(counts)[:-1])
     return tuple(
         Diagnostic(
             name=name,
-            value=float(ordered[start + min(count - 1, int(level * count))]),
+            value=value,
             unit="ratio",
-            num_items=count,
+            num_items=len(part),
             labels={"quantile": str(level), strata.label: stratum},
         )
-        for stratum, start, count in zip(strata.names, starts.tolist(), counts.tolist(), strict=True)
-        if count
-        for level in QUANTILES
+        for stratum, part in zip(strata.names, parts, strict=True)
+        if len(part)
+        for level, value in zip(QUANTILES, _quantiles(part), strict=True)
     )
+
+
+def _quantiles(values: NDArray[np.float64]) -> list[float]:
+    """Those of `QUANTILES`, of at least one value."""
+    places = [min(len(values) - 1, int(level * len(values))) for level in QUANTILES]
+    return np.partition(values, sorted(set(places)))[places].tolist()
 
 
 def _share(name: str, where: Tensor, labels: Mapping[str, str] | None = None) -> TokenValues:
     return TokenValues(name=name, unit="fraction", values=where.to(torch.float64), labels=labels or {})
 
 
-def _reduced(one: TokenValues, strata: Strata) -> list[tuple[float | None, int]]:
-    """Value and number of items of each stratum."""
-    known = one.values.isfinite()
-    index, values = strata.index, torch.where(known, one.values, 0.0)
-    num_strata = len(strata.names)
-    counts = _totals(known.to(torch.float64), index, num_strata)
-    match one.reduction:
+def _reduced(known: KnownValues, index: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(num_strata,) the metric of each stratum; any number where it has no token."""
+    values, num_strata = known.values, len(counts)
+    items = np.maximum(counts, 1)
+    match known.of.reduction:
         case "mean":
-            reduced = _totals(values, index, num_strata) / counts
+            return np.bincount(index, weights=values, minlength=num_strata) / items
         case "effective_share":
-            squares = _totals(values.square(), index, num_strata)
-            reduced = _totals(values, index, num_strata).square() / (counts * squares)
+            squares = np.bincount(index, weights=np.square(values), minlength=num_strata)
+            sums = np.square(np.bincount(index, weights=values, minlength=num_strata))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return sums / (items * squares)
         case "max":
-            start = values.new_full((num_strata,), -torch.inf)
-            reduced = start.scatter_reduce(0, index[known], values[known], "amax")
+            largest = np.full(num_strata, -np.inf)
+            np.maximum.at(largest, index, values)
+            return largest
         case _:
-            assert_never(one.reduction)
-    numbers = [(float(value), int(count)) for value, count in zip(reduced.unbind(), counts.unbind(), strict=True)]
-    return [(value if count else None, count) for value, count in numbers]
-
-
-def _totals(values: Tensor, index: Tensor, num_strata: int) -> Tensor:
-    """(num_strata,) sums."""
-    if num_strata == 1:
-        return values.sum().reshape(1)
-    return index.bincount(weights=values, minlength=num_strata)
+            assert_never(known.of.reduction)

@@ -8,6 +8,7 @@ Names, formulas and units are those of the list of metrics. No value outside the
 
 from collections.abc import Sequence
 
+import numpy as np
 from torch import Tensor
 
 from rollwright.algorithms.diagnostics.group_metrics import explained_variance, group_diagnostics
@@ -16,6 +17,7 @@ from rollwright.algorithms.diagnostics.token_measures import TokenMeasures, meas
 from rollwright.algorithms.diagnostics.token_metrics import effective_sample_size, lag_diagnostics, token_diagnostics
 from rollwright.algorithms.diagnostics.token_values import (
     Strata,
+    known_values,
     quantiles_by_stratum,
     reduce_by_stratum,
     token_values,
@@ -70,9 +72,11 @@ def stratified_diagnostics(tokens: TokenMeasures, strata: Sequence[Strata]) -> t
     """
     values = (*token_values(tokens), *values_by_stratum(tokens))
     ratio = next((one.values for one in values if one.name == "is/max"), None)
+    known = [known_values(one) for one in values]
     found: list[Diagnostic] = []
     for part in strata:
-        if len(part.index.bincount().nonzero()) > 1:
-            found += (number for one in values for number in reduce_by_stratum(one, part))
+        sizes = np.bincount(part.index.numpy(), minlength=len(part.names))
+        if np.count_nonzero(sizes) > 1:
+            found += (number for one in known for number in reduce_by_stratum(one, part, sizes))
             found += quantiles_by_stratum("is/quantiles", ratio, part) if ratio is not None else ()
     return tuple(found)
