@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from benchmarks.workloads import LogNormal
 
-SEQUENCES, UPDATES = 4, 400
+SEQUENCES, UPDATES = 4, 200
 
 
 def fit_lengths(model: PreTrainedModel, lengths: LogNormal, prompts: Sequence[Sequence[int]]) -> None:

@@ -7,6 +7,7 @@ repetition a line:
     <- {"do": "repeat"}
     -> {"wall_s": 1.02, "cpu_s": 1.01, "counts": {"tokens": 3840}}
     <- {"do": "end"}
+    -> {"told": {"lengths": [52, 11]}}        (where there is something to tell in the end)
 
 `compare` asks the sides in turns, so that what else the machine does falls on all alike. A ratio is taken of the
 two sides of one turn, and told as the median over the turns with its spread. This file imports the standard library
@@ -34,6 +35,8 @@ __all__ = ["Comparison", "Pacer", "PairError", "Ratio", "Timing", "compare", "se
 ROOT = Path(__file__).resolve().parents[1]
 Clock = Literal["wall_s", "cpu_s"]
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+ENDING_S = 120.0
+"""That a side has for its end."""
 
 
 class PairError(RuntimeError):
@@ -60,6 +63,10 @@ class Pacer:
         wall, cpu = time.perf_counter() - self._began, time.process_time() - self._began_cpu
         self._say({"wall_s": wall, "cpu_s": cpu, "counts": dict(counts)})
         return self._wait()
+
+    def tell(self, told: Mapping[str, object]) -> None:
+        """Say, when it was told to end, what is known of all repetitions together."""
+        self._say({"told": dict(told)})
 
     def _say(self, message: Mapping[str, object]) -> None:
         self._out.write(json.dumps(message) + "\n")
@@ -114,6 +121,8 @@ class Comparison:
 
     timings: Mapping[str, Sequence[Timing]]
     about: Mapping[str, Mapping[str, Any]]
+    told: Mapping[str, Mapping[str, Any]]
+    """What a side told in the end of all its repetitions, the warm-up with them."""
 
     def median(self, side: str, clock: Clock = "wall_s") -> float:
         return statistics.median(self._values(side, clock))
@@ -136,6 +145,7 @@ class Comparison:
         sides = {
             name: {
                 "about": self.about[name],
+                "told": self.told[name],
                 "median_wall_s": self.median(name),
                 "median_cpu_s": self.median(name, "cpu_s"),
                 "wall_s": self._values(name, "wall_s"),
@@ -200,9 +210,8 @@ def compare(
                 timing = workers[name].repeat(limit_s)
                 if turn >= 0:
                     timings[name].append(timing)
-        for worker in workers.values():
-            worker.end()
-    return Comparison(timings, about)
+        told = {name: worker.end() for name, worker in workers.items()}
+    return Comparison(timings, about, told)
 
 
 class _Worker:
@@ -248,12 +257,16 @@ class _Worker:
         answer = self._answer(limit_s)
         return Timing(answer["wall_s"], answer["cpu_s"], answer["counts"])
 
-    def end(self) -> None:
+    def end(self) -> Mapping[str, Any]:
+        """What it tells before its end, if anything."""
         self._ask("end")
         try:
-            self._process.wait(60)
-        except subprocess.TimeoutExpired:
+            line = self._lines.get(timeout=ENDING_S)
+            self._process.wait(ENDING_S)
+        except (queue.Empty, subprocess.TimeoutExpired):
             self._process.kill()
+            return {}
+        return json.loads(line)["told"] if line else {}
 
     def _ask(self, what: str) -> None:
         assert self._process.stdin is not None

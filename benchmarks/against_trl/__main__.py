@@ -6,7 +6,8 @@
 One repetition is a whole step: generation, rewards, loss, backward, optimizer. On our side that is the ordinary run,
 with its ledger, receipts and store, and with the new weights handed to the engine. TRL lives in an environment of its
 own, which `make setup-trl` makes; ROLLWRIGHT_TRL_PYTHON names another interpreter. What both sides sampled is told
-beside the times: tokens, and how many completions had which length.
+beside the times: tokens, and how many completions had which length. A third side is the floor: the bare matrix products
+of the same step (`benchmarks/floor.py`).
 """
 
 import argparse
@@ -42,7 +43,20 @@ def commands(job: Job) -> dict[str, Sequence[str]]:
     return {
         "rollwright": [sys.executable, "-m", "benchmarks.against_trl.ours", *job.arguments()],
         "trl": [str(trl_python()), "-m", "benchmarks.against_trl.theirs", *job.arguments()],
+        "floor": floor_command(job),
     }
+
+
+def floor_command(job: Job) -> Sequence[str]:
+    """What starts the bare matrix products of the same step."""
+    given = {
+        "--workload": job.workload.name,
+        "--model": job.workload.model,
+        "--device": job.device,
+        "--dtype": job.dtype,
+        "--threads": job.threads,
+    }
+    return [sys.executable, "-m", "benchmarks.floor", *(str(word) for pair in given.items() for word in pair)]
 
 
 def rows_of(workload: Workload, found: Comparison, *, has_target: bool) -> list[Row]:
@@ -89,7 +103,30 @@ def rows_of(workload: Workload, found: Comparison, *, has_target: bool) -> list[
             ratio=tokens["rollwright"] / tokens["trl"],
             note="the work of both sides",
         ),
+        *(_over_floor(f"{name}: {side} over the floor", found, side) for side in ("rollwright", "trl")),
     ]
+
+
+def _over_floor(what: str, found: Comparison, side: str) -> Row:
+    """A side's step over the bare matrix products of the live tokens."""
+    ratio = found.ratio(side, "floor")
+    return Row(
+        what=what,
+        ours=found.median(side),
+        peer=found.median("floor"),
+        ratio=ratio.value,
+        low=ratio.low,
+        high=ratio.high,
+        unit="s",
+        target_side="at_most",
+    )
+
+
+def spread_of(lengths: Sequence[int], limit: int) -> str:
+    """How many completions of which length, in powers of two."""
+    edges = [0, *(2**n for n in range(2, 20) if 2**n < limit), limit]
+    counts = [sum(low < length <= high for length in lengths) for low, high in zip(edges, edges[1:], strict=False)]
+    return ", ".join(f"to {high}: {count}" for high, count in zip(edges[1:], counts, strict=True))
 
 
 def main() -> None:
@@ -110,7 +147,11 @@ def main() -> None:
         job = Job(workload, model_folder(workload.model), asked.device, asked.dtype, asked.threads)
         found = compare(commands(job), repetitions=asked.repetitions, warm_up=asked.warm_up, threads=asked.threads)
         some = rows_of(workload, found, has_target=asked.model is None)
-        print("\n".join(table(some)), flush=True)
+        print("\n".join(table(some)))
+        for side, told in found.told.items():
+            if "lengths" not in told:
+                continue
+            print(f"lengths, {side}: {spread_of(told['lengths'], workload.max_tokens)}", flush=True)
         rows += some
         sides[name] = found.to_json()
     if asked.json is not None:

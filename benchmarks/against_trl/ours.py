@@ -19,6 +19,7 @@ import torch
 from benchmarks.against_trl.job import BETAS, CLIP_HIGH, CLIP_LOW, Job, read_job
 from benchmarks.paired import Pacer
 from benchmarks.workloads import prompts, reward_of
+from rollwright.evidence import query
 from rollwright.recipes.resolve import Resolved, resolve_text
 from rollwright.recipes.runs import TrainOrder, train_run
 from rollwright.record import Passage, Submission, Verifier
@@ -26,6 +27,7 @@ from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, R
 from rollwright.verifiers import FunctionVerifier, Grade
 
 MANY = 1_000_000
+LENGTHS = "SELECT num_action_tokens FROM trajectories WHERE purpose = 'train' ORDER BY trajectory_id"
 
 
 def by_hash() -> Verifier:
@@ -95,6 +97,12 @@ def engine_of(job: Job) -> Mapping[str, object]:
     return {**sizes, "mode": "fast", "dtype": job.dtype}
 
 
+def quiet_share(report: StepReport) -> float:
+    """Of the groups, those whose attempts were all paid alike."""
+    shares = [m.value for m in report.metrics if m.name == "reward/zero_var_frac" and not m.labels]
+    return float(shares[0] or 0.0) if shares else 0.0
+
+
 class Waiting:
     """An observer that holds the loop after each step until the next is asked for."""
 
@@ -102,19 +110,19 @@ class Waiting:
         self._pacer, self._folder = pacer, folder
 
     def step_finished(self, report: StepReport) -> None:
-        lengths = {metric.name: metric.value for metric in report.metrics if not metric.labels}
         counts = {
             "completions": report.num_episodes,
             "tokens": report.num_action_tokens,
-            "quiet_groups": lengths.get("group/degenerate", 0.0),
+            "quiet_groups": quiet_share(report),
             "collect_s": report.collect_s,
             "learn_s": report.learn_s,
-            "save_s": report.save_s,
         }
         self._go_on(self._pacer.ended(counts) if report.step > 1 else self._pacer.begin())
 
     def _go_on(self, is_asked: bool) -> None:  # noqa: FBT001 - what the pacer said
         if not is_asked:
+            lengths = query(self._folder / "run", LENGTHS).rows
+            self._pacer.tell({"lengths": [length for (length,) in lengths]})
             shutil.rmtree(self._folder, ignore_errors=True)
             os._exit(0)  # The run has a million steps left, and nobody wants its last checkpoint.
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 import transformers
-import trl
-from datasets import Dataset
+import trl  # type: ignore[import-not-found] - it lives in an environment of its own
+from datasets import Dataset  # type: ignore[import-not-found] - likewise
 from transformers import AutoTokenizer, TrainerCallback
 
 from benchmarks.against_trl.job import BETAS, CLIP_HIGH, CLIP_LOW, Job, read_job
@@ -28,15 +28,17 @@ class Counter:
     def __init__(self, group_size: int) -> None:
         self._group_size = group_size
         self.last: dict[str, float] = {}
+        self.lengths: list[int] = []
 
     def __call__(self, completions: list[Any], completion_ids: list[list[int]], **_: object) -> list[float]:
         texts = [one if isinstance(one, str) else one[0]["content"] for one in completions]
         rewards = [reward_of(text) for text in texts]
         groups = [rewards[at : at + self._group_size] for at in range(0, len(rewards), self._group_size)]
+        lengths = [len(ids) for ids in completion_ids]
+        self.lengths += lengths
         self.last = {
-            "completions": len(completion_ids),
-            "tokens": sum(len(ids) for ids in completion_ids),
-            "longest": max(len(ids) for ids in completion_ids),
+            "completions": len(lengths),
+            "tokens": sum(lengths),
             "quiet_groups": sum(len(set(group)) == 1 for group in groups) / len(groups),
         }
         return rewards
@@ -57,7 +59,7 @@ class Waiting(TrainerCallback):
             control.should_training_stop = True
 
 
-def trainer_of(job: Job, counter: Counter, folder: str) -> trl.GRPOTrainer:
+def trainer_of(job: Job, counter: Counter, folder: str) -> Any:  # noqa: ANN401 - its package is not here
     work = job.workload
     config = trl.GRPOConfig(
         output_dir=folder,
@@ -122,6 +124,7 @@ def main() -> None:
         trainer = trainer_of(job, counter, folder)
         trainer.add_callback(Waiting(pacer, counter))
         trainer.train()
+    pacer.tell({"lengths": counter.lengths})
 
 
 if __name__ == "__main__":
