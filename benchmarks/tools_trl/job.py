@@ -39,15 +39,15 @@ class Job:
         (Path(self.out) / "result.json").write_text(json.dumps(told), encoding="utf-8")
 
     def looking(self) -> "Job":
-        """One step of it."""
-        return replace(self, steps=1)
+        """Some steps that leave the weights as they are."""
+        return replace(self, steps=PLAN["steps"]["looked_at"], learning_rate=1e-12)
 
 
-def pace_job(number: int) -> Job:
+def pace_job(model: str, number: int) -> Job:
     """A repetition of workload (d): the steps that count, one before them and one behind."""
     steps = PLAN["steps"]
     return Job(
-        model=str(model_folder(steps["model"])),
+        model=str(model_folder(model)),
         seed=steps["seed"] + number,
         learning_rate=steps["learning_rate"],
         steps=steps["counted"] + 2,

@@ -1,11 +1,12 @@
 """rollwright's side: a run by the ordinary wiring, with ledger, receipts and store.
 
-python -m benchmarks.tools_trl.ours pace               a worker: seconds of steps
+python -m benchmarks.tools_trl.ours pace MODEL         a worker: seconds of steps
 python -m benchmarks.tools_trl.ours train JOB.json     one run, with weights written on the way
 """
 
 import sys
 import tempfile
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -42,9 +43,9 @@ def train(job: Job, run: Path) -> Stamps:
     return stamps
 
 
-def pace(number: int) -> Span:
+def pace(model: str, number: int) -> Span:
     with tempfile.TemporaryDirectory(prefix="rollwright-bench-") as scratch:
-        return train(pace_job(number), Path(scratch) / "run").span(PLAN["steps"]["counted"])
+        return train(pace_job(model, number), Path(scratch) / "run").span(PLAN["steps"]["counted"])
 
 
 def about() -> dict[str, object]:
@@ -53,8 +54,8 @@ def about() -> dict[str, object]:
 
 def main() -> None:
     match sys.argv[1:]:
-        case ["pace"]:
-            serve_spans(pace, about())
+        case ["pace", model]:
+            serve_spans(partial(pace, model), about())
         case ["train", file]:
             job = Job.read(file)
             job.write_result(train(job, Path(job.out) / "run"), about())

@@ -1,8 +1,8 @@
 """TRL's side: its own GRPO trainer with its own tool loop. Runs in TRL's interpreter; imports nothing of rollwright.
 
-    python -m benchmarks.tools_trl.peer pace               a worker: seconds of steps
+    python -m benchmarks.tools_trl.peer pace MODEL         a worker: seconds of steps
     python -m benchmarks.tools_trl.peer train JOB.json     one run, with weights written on the way
-    python -m benchmarks.tools_trl.peer look               episodes of one step, as JSON lines
+    python -m benchmarks.tools_trl.peer look MODEL         episodes of a few steps, as JSON lines
 
 What a person who wants it fast would set is set: no gradient checkpointing, no saving, no reports, one batch, no
 reference model. A generation is limited to the tokens of a turn, so that no row goes on to the end of the episode.
@@ -11,6 +11,7 @@ reference model. A generation is limited to the tokens of a turn, so that no row
 import json
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ EPISODES, OPTIMIZER = PLAN["episodes"], PLAN["optimizer"]
 
 
 class Outcome:
-    """The reward function, which also counts what it is shown and keeps the last batch."""
+    """The reward function, which also counts what it is shown and keeps the episodes."""
 
     __name__ = "outcome"
 
@@ -52,9 +53,9 @@ class Outcome:
             "turns": sum(sum(m["role"] == "assistant" for m in messages) for messages in completions),
             "tokens": sum(len(ids) for ids in completion_ids),
         }
-        self.seen = [
-            {"prompt": p, "messages": m, "ids": ids, "answer": a, "reward": r}
-            for p, m, ids, a, r in zip(prompts, completions, completion_ids, answer, rewards, strict=True)
+        self.seen += [
+            {"prompt": p[:1], "question": p[0]["content"], "ids": ids, "reward": r}
+            for p, ids, r in zip(prompts, completion_ids, rewards, strict=True)
         ]
         return rewards
 
@@ -143,8 +144,8 @@ def train(job: Job, scratch: str) -> tuple[Stamps, Outcome]:
     return stamps, outcome
 
 
-def pace(number: int) -> Span:
-    job = pace_job(number)
+def pace(model: str, number: int) -> Span:
+    job = pace_job(model, number)
     with tempfile.TemporaryDirectory(prefix="trl-bench-") as scratch:
         return train(job, scratch)[0].span(PLAN["steps"]["counted"])
 
@@ -157,18 +158,18 @@ def about() -> dict[str, object]:
 def main() -> None:
     torch.set_num_threads(1)
     match sys.argv[1:]:
-        case ["pace"]:
-            serve_spans(pace, about())
+        case ["pace", model]:
+            serve_spans(partial(pace, model), about())
         case ["train", file]:
             job = Job.read(file)
             with tempfile.TemporaryDirectory(prefix="trl-bench-") as scratch:
                 stamps, _ = train(job, scratch)
             job.write_result(stamps, about())
-        case ["look"]:
-            out = own_output()
-            tokenizer = AutoTokenizer.from_pretrained(pace_job(0).model)
+        case ["look", model]:
+            out, job = own_output(), pace_job(model, 0).looking()
+            tokenizer = AutoTokenizer.from_pretrained(job.model)
             with tempfile.TemporaryDirectory(prefix="trl-bench-") as scratch:
-                for row in train(pace_job(0).looking(), scratch)[1].seen:
+                for row in train(job, scratch)[1].seen:
                     ids = tokenizer.apply_chat_template(
                         row.pop("prompt"), tools=[calculator], add_generation_prompt=True, return_dict=False
                     )

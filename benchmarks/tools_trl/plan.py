@@ -1,11 +1,13 @@
 """The plan, and where the prepared files lie. The standard library alone, for both interpreters."""
 
+import hashlib
+import json
 import os
 import tomllib
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CACHE", "PLAN", "ROOT", "model_folder", "peer_python", "tasks_file"]
+__all__ = ["CACHE", "PLAN", "ROOT", "digest_of", "model_folder", "peer_python", "tasks_file"]
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "benchmarks" / ".cache" / "tools_trl"
@@ -13,8 +15,13 @@ PLAN: dict[str, Any] = tomllib.loads((Path(__file__).parent / "plan.toml").read_
 
 
 def model_folder(name: str) -> Path:
-    """Of a warm-started model, with its tokenizer and chat template."""
-    return CACHE / f"model-{name}"
+    """Of a warm-started model, with its tokenizer and chat template; another plan has another folder."""
+    return CACHE / f"model-{name}-{digest_of(PLAN['warm_start'], PLAN['models'][name])}"
+
+
+def digest_of(*parts: object) -> str:
+    """Of what is written in the plan, whatever its order."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def tasks_file(name: str) -> Path:
@@ -23,5 +30,12 @@ def tasks_file(name: str) -> Path:
 
 
 def peer_python() -> str:
-    """TRL's interpreter."""
-    return os.environ.get("ROLLWRIGHT_TRL_PYTHON") or str(ROOT / ".venv-trl" / "bin" / "python")
+    """TRL's interpreter.
+
+    Raises:
+        FileNotFoundError: with the command that makes its environment.
+    """
+    python = os.environ.get("ROLLWRIGHT_TRL_PYTHON") or str(ROOT / ".venv-trl" / "bin" / "python")
+    if not Path(python).is_file():
+        raise FileNotFoundError(f"there is no {python}; `make setup-trl` makes the environment that TRL runs in.")
+    return python

@@ -16,6 +16,7 @@ import tomlkit
 
 from benchmarks.tools_trl.job import Job
 from benchmarks.tools_trl.plan import CACHE, PLAN, model_folder, tasks_file
+from rollwright.learner.models import load_causal_lm, num_parameters
 from rollwright.recipes.build.tasks import build_mixture
 from rollwright.recipes.resolve import Resolved, resolve_text
 from rollwright.recipes.runs import TrainOrder, train_run
@@ -23,7 +24,7 @@ from rollwright.record import Task, seed_of
 from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, RunStarted, StageStarted, StepReport
 from rollwright.tasks import TaskOrder, payload_of
 
-__all__ = ["Silent", "prepare_model", "prepare_tasks", "recipe_of", "run_order"]
+__all__ = ["Silent", "num_parameters_of", "prepare_model", "prepare_tasks", "recipe_of", "run_order"]
 
 MANY = 1_000_000
 _STAYS = {"progress.json", "checkpoint.json"}
@@ -108,14 +109,21 @@ def prepare_model(name: str) -> Path:
     return folder
 
 
+def num_parameters_of(name: str) -> int:
+    """Numbers that training moves."""
+    return num_parameters(load_causal_lm(model_folder(name)))
+
+
 def _warm_start(name: str) -> Resolved:
     warm = PLAN["warm_start"]
-    of_model = {key: warm[key] for key in ("vocabulary_tokens", "max_context_tokens", "initial_std")}
-    of_stage = {key: warm[key] for key in ("steps", "batch_size", "learning_rate", "warmup_updates")}
+    shape = dict(PLAN["models"][name])
+    of_stage = {"learning_rate": shape.pop("warm_start_rate")}
+    of_stage |= {key: warm[key] for key in ("steps", "batch_size", "warmup_updates")}
+    of_model = shape | {key: warm[key] for key in ("vocabulary_tokens", "max_context_tokens", "initial_std")}
     sections = WORLD | {
         "run": {"name": "tools-trl-warm-start", "seed": warm["seed"]},
         "environment": WORLD["environment"] | {"tool_share": 0.5},
-        "model": {"kind": "fresh"} | PLAN["models"][name] | of_model,
+        "model": {"kind": "fresh"} | of_model,
         "engine": {"num_slots": warm["batch_size"], "max_context_tokens": warm["max_context_tokens"]},
         "rollout": {"max_turn_tokens": PLAN["episodes"]["max_turn_tokens"]},
         "objective": {"kind": "dr_grpo"},
