@@ -21,9 +21,15 @@ def client(run):
     return client_of([run])
 
 
+@pytest.fixture(scope="module")
+def answers(client):
+    """What each page of the run was answered with, asked once."""
+    return {page: client.get(f"/r/run{page}") for page in OF_A_RUN}
+
+
 @pytest.mark.parametrize("page", OF_A_RUN)
-def test_every_page_of_a_run_is_answered_with_its_name_a_heading_and_a_skip_link(client, page):
-    answer = client.get(f"/r/run{page}")
+def test_every_page_of_a_run_is_answered_with_its_name_a_heading_and_a_skip_link(answers, page):
+    answer = answers[page]
     seen = Seen(answer.text)
     assert answer.status_code == 200
     assert [tag for tag, _ in seen.tags].count("h1") == 1
@@ -31,16 +37,16 @@ def test_every_page_of_a_run_is_answered_with_its_name_a_heading_and_a_skip_link
     assert any(tag == "html" and a["lang"] == "en" for tag, a in seen.tags)
 
 
-def test_every_link_of_every_page_leads_somewhere(client):
-    asked = ["/", *(f"/r/run{page}" for page in OF_A_RUN)]
-    links = {link for page in asked for link in Seen(client.get(page).text).links() if link.startswith("/")}
+def test_every_link_of_every_page_leads_somewhere(client, answers):
+    texts = [client.get("/").text, *(answer.text for answer in answers.values())]
+    links = {link for text in texts for link in Seen(text).links() if link.startswith("/")}
     assert len(links) > 60
     assert {link: code for link in sorted(links) if (code := client.get(link).status_code) != 200} == {}
 
 
 @pytest.mark.parametrize("page", OF_A_RUN)
-def test_nothing_is_fetched_from_elsewhere_and_nothing_is_inline(client, page):
-    for tag, attributes in Seen(client.get(f"/r/run{page}").text).tags:
+def test_nothing_is_fetched_from_elsewhere_and_nothing_is_inline(answers, page):
+    for tag, attributes in Seen(answers[page].text).tags:
         assert not any(name.startswith("on") or name == "style" for name in attributes)
         for name in ("src", "href", "action"):
             assert not attributes.get(name, "/").startswith(("http", "//", "data:", "javascript:"))
@@ -49,9 +55,8 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_is_inline(client, page):
 
 
 @pytest.mark.parametrize("page", OF_A_RUN)
-def test_tables_have_named_scrolling_regions_and_headings_with_scope_and_fields_have_labels(client, page):
-    html = client.get(f"/r/run{page}").text
-    tags = Seen(html).tags
+def test_tables_have_named_scrolling_regions_and_headings_with_scope_and_fields_have_labels(answers, page):
+    tags = Seen(answers[page].text).tags
     assert all(a.get("scope") in ("col", "row") for tag, a in tags if tag == "th")
     assert all(a.get("aria-label") for _, a in tags if a.get("role") == "region")
     for at, (tag, attributes) in enumerate(tags):
@@ -147,22 +152,34 @@ def test_a_filter_that_is_not_understood_is_named_and_filters_nothing(client, qu
     assert "of 13 episodes" in seen.text
 
 
-@pytest.mark.parametrize("order", ["newest", "oldest", "best", "worst", "longest", "shortest", "slowest"])
-def test_pages_of_the_table_have_each_episode_once(tmp_path, order):
-    path = tmp_path / "run"
+@pytest.fixture(scope="module")
+def long_table(tmp_path_factory):
+    """A client of a run with 89 episodes."""
+    path = tmp_path_factory.mktemp("long") / "run"
     written_run(path, steps=1)
     with RunFolder.open(path, "write") as folder:
         folder.commit(trained_step(2, groups=40), at=START)
         folder.commit(trained_step(50, groups=2), at=START)
-    client = client_of([path])
-    found = []
-    for page in (1, 2, 3, 9):
-        links = Seen(client.get(f"/r/run/episodes?order={order}&page={page}").text).links()
-        found.append([x for x in links if "/episode/" in x])
-    assert [len(p) for p in found] == [50, 39, 39, 39]
-    assert len({*found[0], *found[1]}) == 89
+    return client_of([path])
+
+
+def episodes_on(client, order, page):
+    links = Seen(client.get(f"/r/run/episodes?order={order}&page={page}").text).links()
+    return [link for link in links if "/episode/" in link]
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest", "best", "worst", "longest", "shortest", "slowest"])
+def test_pages_of_the_table_have_each_episode_once(long_table, order):
+    first, second = (episodes_on(long_table, order, page) for page in (1, 2))
+    assert (len(first), len(second)) == (50, 39)
+    assert len({*first, *second}) == 89
     if order == "newest":
-        assert found[0][0].endswith("t000099-01-0")
+        assert first[0].endswith("t000099-01-0")
+
+
+@pytest.mark.parametrize("page", [3, 9])
+def test_behind_the_last_page_of_the_table_stands_the_last(long_table, page):
+    assert episodes_on(long_table, "newest", page) == episodes_on(long_table, "newest", 2)
 
 
 def test_the_ledger_balances_after_every_step(client):

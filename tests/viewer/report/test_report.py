@@ -188,17 +188,6 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path, place):
         write_report([written_run(tmp_path / "run", steps=1)], tmp_path / place)
 
 
-def test_drawings_of_an_earlier_report_go_and_those_of_others_stay(tmp_path):
-    run, out = written_run(tmp_path / "run", steps=1), tmp_path / "out"
-    (out / "figures").mkdir(parents=True)
-    for name in ("mine.svg", "earlier.svg"):
-        (out / "figures" / name).touch()
-    (out / "report.md").write_text("![was](figures/earlier.svg)", encoding="utf-8")
-    write_report([run], out)
-    assert (out / "figures" / "mine.svg").exists()
-    assert not (out / "figures" / "earlier.svg").exists()
-
-
 def test_a_live_run_is_reported_as_far_as_it_is_committed(tmp_path):
     with RunFolder.create(tmp_path / "live", manifest(), "[run]\n") as folder:
         empty = markdown_of(tmp_path / "live")
@@ -344,9 +333,15 @@ def test_names_in_any_script_are_shown_as_they_are(hostile):
 # ------------------------------------------------------------------------------------------------- command and browser
 
 
-def test_the_command_writes_where_it_is_told_and_counts_its_claims(tmp_path, capsys):
-    run = written_run(tmp_path / "run", steps=1)
-    assert run_command(["report", str(run), "--out", str(tmp_path / "out"), "--json"]) == 0
+def test_the_command_writes_where_it_is_told_counts_its_claims_and_takes_its_earlier_drawings_away(tmp_path, capsys):
+    run, out = written_run(tmp_path / "run", steps=1), tmp_path / "out"
+    (out / "figures").mkdir(parents=True)
+    for name in ("mine.svg", "earlier.svg"):
+        (out / "figures" / name).touch()
+    (out / "report.md").write_text("![was](figures/earlier.svg)", encoding="utf-8")
+    assert run_command(["report", str(run), "--out", str(out), "--json"]) == 0
+    assert (out / "figures" / "mine.svg").exists()
+    assert not (out / "figures" / "earlier.svg").exists()
     said = json.loads(capsys.readouterr().out)
     assert Path(said["html"]).is_file() and Path(said["markdown"]).is_file()
     assert said["claimed"] + said["not_claimed"] == 17
