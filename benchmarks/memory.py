@@ -10,10 +10,7 @@ and at the end, after a collection, so that what grows has a name.
 
 import argparse
 import gc
-import json
 import os
-import statistics
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -21,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
+from report import Report, Row, machine, versions, write_report
 
 from rollwright.recipes.resolve import resolve
 from rollwright.recipes.runs import TrainOrder, train_run
@@ -151,39 +148,30 @@ def main() -> None:
     print(f"objects alive: {before.total():,} at step {options.warm_up}, {after.total():,} at step {options.steps}")
     for kind, early, late in grown(before, after, options.steps - options.warm_up)[:40]:
         print(f"  {kind}: {early:,} to {late:,}, {(late - early) / (options.steps - options.warm_up):.2f} a step")
-    rows = [
-        one("resident memory a step", found, "KiB/step", low, high, ASKED_KIB),
+    rows = (
+        Row(
+            what="resident memory a step, over a whole run",
+            ours=found,
+            peer=None,
+            ratio=found,
+            low=low,
+            high=high,
+            unit="KiB/step",
+            target=ASKED_KIB,
+            target_side="at_most",
+        ),
         one("objects alive a step", (after.total() - before.total()) / (options.steps - options.warm_up), "1/step"),
         one("peak of resident memory", max(watch.resident) / 1024, "MiB"),
-        one("a step", 1e3 * seconds / options.steps, "ms"),
-    ]
-    rows += [one(f"alive at the end: {kind}", float(count), "count") for kind, count in after.most_common(12)]
+        *(one(f"alive at the end: {kind}", float(count), "") for kind, count in after.most_common(8)),
+    )
     if options.json:
-        about = {"torch": torch.__version__, "steps": options.steps, "python": sys.version.split()[0]}
-        about |= {"median_mib": statistics.median(watch.resident) / 1024}
-        options.json.write_text(json.dumps({"name": "memory", "rows": rows, "about": about}, indent=1) + "\n")
+        about = {"machine": machine(), "versions": versions("torch"), "steps": options.steps}
+        write_report(Report(name="memory", rows=rows, about=about), options.json)
 
 
-def one(
-    what: str,
-    ours: float,
-    unit: str,
-    low: float | None = None,
-    high: float | None = None,
-    target: float | None = None,
-) -> dict[str, object]:
-    """A line of the report; an interval only where there is one."""
-    return {
-        "what": what,
-        "ours": ours,
-        "peer": None,
-        "ratio": None,
-        "low": ours if low is None else low,
-        "high": ours if high is None else high,
-        "unit": unit,
-        "target": target,
-        "target_side": "at_most",
-    }
+def one(what: str, ours: float, unit: str) -> Row:
+    """A figure of which nothing is asked."""
+    return Row(what=what, ours=ours, peer=None, ratio=None, unit=unit)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,12 @@
 Whole steps of made episodes go through everything that the loop does with a step but sampling, scoring and gradients:
 laid out, given credit, weighed, cut, their loss taken of scores that a model might have given, receipts, ledger,
 metrics, and the Parquet files of its commit. Told is processor time a token, and the slope of its logarithm over that
-of the tokens: 1 is linear. Group sizes and sources are compared at equal tokens. The last part is the same with a real
-learner, forward, backward and step of a small model.
+of the tokens: 1 is linear. Group sizes and sources are compared at equal tokens. Then the same with a real learner,
+forward, backward and step of a small model. Before it all: what cuts into micro-batches make a model compute.
 """
 
 import argparse
 import gc
-import json
 import math
 import statistics
 import sys
@@ -23,7 +22,9 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 import torch
+from cuts import cut_rows
 from made_episodes import NOON, VOCABULARY, Shape, made_groups, num_tokens_of
+from report import Report, Row, machine, table, versions, write_report
 
 from rollwright.algorithms import Objective
 from rollwright.algorithms.composition import loss_terms
@@ -45,7 +46,8 @@ from rollwright.evidence.drafting import CommitRows, draft_tables
 from rollwright.evidence.shards import parquet_bytes
 from rollwright.learner.causal_learner import CausalLearner, LearnerSettings, make_learner, streams_of
 from rollwright.learner.logprobs import TokenScores
-from rollwright.learner.optimizer import OptimizerSettings
+from rollwright.learner.machine import spare_imported_objects
+from rollwright.learner.optimizer import OptimizerSettings, Schedule
 from rollwright.learner.outcome import TokenLedger, UpdateFacts
 from rollwright.learner.shares import shares_of
 from rollwright.recipes.build.terms import StageTerms, stage_terms
@@ -118,8 +120,8 @@ def host_step(groups: Sequence[Group], terms: StageTerms) -> Spent:
         metrics=metrics,
     )
     tables, _ = spent.on("rows to tables", draft_tables, rows, "full", 0, frozenset())
-    for name, table in tables.items():
-        spent.on("tables to Parquet", parquet_bytes, table_named(name), table)
+    for name, of_rows in tables.items():
+        spent.on("tables to Parquet", parquet_bytes, table_named(name), of_rows)
     return spent
 
 
@@ -210,7 +212,7 @@ def tiny_learner() -> CausalLearner:
         head_dim=48,
         intermediate_size=256,
     )
-    settings = LearnerSettings(optimizer=OptimizerSettings(learning_rate=1e-4), token_budget=BUDGET)
+    settings = LearnerSettings(optimizer=OptimizerSettings(schedule=Schedule(learning_rate=1e-4)), token_budget=BUDGET)
     return make_learner(Qwen3ForCausalLM(config), settings)
 
 
@@ -247,11 +249,13 @@ def measured(shapes: Sequence[Shape], step: Callable[[Sequence[Group]], Spent], 
             cell.spent += [step(groups) for _ in range(max(1, min(5, 20_000 // shape.num_tokens)))]
             total = statistics.median(cell.per_token())
             print(f"round {number + 1}: {shape} {total:.2f} µs a token", file=sys.stderr, flush=True)
+            del groups
     return cells
 
 
 def slopes(cells: Sequence[Cell]) -> list[float]:
-    """The exponent by least squares on logarithms, one for each round, over the sizes given."""
+    """The exponent by least squares on logarithms, one for each round; where there are enough, without the least."""
+    cells = cells[1:] if len(cells) > 2 else cells
     rounds = min(len(cell.spent) for cell in cells)
     found: list[float] = []
     for number in range(rounds):
@@ -261,44 +265,54 @@ def slopes(cells: Sequence[Cell]) -> list[float]:
     return found
 
 
-def row(what: str, values: Sequence[float], unit: str, target: float | None = None) -> dict[str, object]:
-    """A line of the report: the median, lowest and highest, and what is asked at most."""
-    return {
-        "what": what,
-        "ours": statistics.median(values),
-        "peer": None,
-        "ratio": None,
-        "low": min(values),
-        "high": max(values),
-        "unit": unit,
-        "target": target,
-        "target_side": "at_most",
-    }
+def row(what: str, values: Sequence[float], unit: str) -> Row:
+    """A line of the report: the median, lowest and highest."""
+    return Row(
+        what=what, ours=statistics.median(values), peer=None, ratio=None, low=min(values), high=max(values), unit=unit
+    )
 
 
-def compared(what: str, cells: Sequence[Cell], names: Sequence[int]) -> list[dict[str, object]]:
-    """Cost a token of each cell, and the dearest over the first; what stands against it is the first."""
-    base = statistics.median(cells[0].per_token())
+def asked(what: str, values: Sequence[float], target: float) -> Row:
+    """A figure without a unit that is to be at most so large."""
+    middle = statistics.median(values)
+    return Row(
+        what=what,
+        ours=None,
+        peer=None,
+        ratio=middle,
+        low=min(values),
+        high=max(values),
+        target=target,
+        target_side="at_most",
+    )
+
+
+def compared(what: str, cells: Sequence[Cell], names: Sequence[int]) -> list[Row]:
+    """Cost a token of each cell, and that of the dearest over that of the cheapest."""
+    middles = [statistics.median(cell.per_token()) for cell in cells]
     rows = [
         row(f"host work a token, {what} {name}", cell.per_token(), "µs/token")
-        | {"peer": base, "ratio": statistics.median(cell.per_token()) / base}
         for name, cell in zip(names, cells, strict=True)
     ]
-    ratios = [statistics.median(cell.per_token()) / base for cell in cells]
-    return [*rows, row(f"dearest {what} over {what} {names[0]}", [max(ratios)], "ratio", SPREAD)]
+    return [*rows, asked(f"host work a token, dearest over cheapest {what}", [max(middles) / min(middles)], SPREAD)]
 
 
-def part_rows(cell: Cell) -> list[dict[str, object]]:
+def part_rows(cell: Cell) -> list[Row]:
+    """What the parts of the largest step take, the dearest first."""
     total = statistics.median(cell.per_token())
     parts = sorted(cell.spent[0].seconds, key=lambda part: -statistics.median(cell.per_token(part)))
     return [
-        row(f"of a million: {part}", cell.per_token(part), "µs/token")
-        | {"ratio": statistics.median(cell.per_token(part)) / total}
+        replace(
+            row(f"of a step of {cell.tokens:,} tokens: {part}", cell.per_token(part), "µs/token"),
+            ratio=statistics.median(cell.per_token(part)) / total,
+            low=None,
+            high=None,
+        )
         for part in parts
     ]
 
 
-def host_rows(options: argparse.Namespace) -> list[dict[str, object]]:
+def host_rows(options: argparse.Namespace) -> list[Row]:
     terms = default_terms()
 
     def step(groups: Sequence[Group]) -> Spent:
@@ -310,7 +324,7 @@ def host_rows(options: argparse.Namespace) -> list[dict[str, object]]:
         row(f"host work a token, step of {size:,} tokens", cell.per_token(), "µs/token")
         for size, cell in zip(sizes, by_size, strict=True)
     ]
-    rows.append(row("exponent of host work over tokens, from 10,000", slopes(by_size[1:]), "exponent", EXPONENT))
+    rows.append(asked("exponent of host work over tokens", slopes(by_size), EXPONENT))
     rows += part_rows(by_size[-1])
     tokens = min(COMPARED_TOKENS, options.largest)
     by_group = measured([Shape(num_tokens=tokens, group_size=g) for g in GROUP_SIZES], step, options.rounds)
@@ -319,7 +333,7 @@ def host_rows(options: argparse.Namespace) -> list[dict[str, object]]:
     return [*rows, *compared("sources", by_source, SOURCES)]
 
 
-def learner_rows(options: argparse.Namespace) -> list[dict[str, object]]:
+def learner_rows(options: argparse.Namespace) -> list[Row]:
     terms, learner = default_terms(), tiny_learner()
     sizes = [size for size in SIZES if size <= options.learner]
     cells = measured([Shape(num_tokens=size) for size in sizes], lambda groups: learner_step(groups, terms, learner), 1)
@@ -327,15 +341,7 @@ def learner_rows(options: argparse.Namespace) -> list[dict[str, object]]:
         row(f"step with a learner, {size:,} tokens", cell.per_token(), "µs/token")
         for size, cell in zip(sizes, cells, strict=True)
     ]
-    slope = slopes(cells[1:] if len(cells) > 2 else cells)
-    return [*rows, row("exponent of a step with a learner over tokens", slope, "exponent", EXPONENT)]
-
-
-def say(rows: Sequence[dict[str, object]]) -> None:
-    for one in rows:
-        asked = "" if one["target"] is None else f", asked at most {one['target']}"
-        ratio = "" if one["ratio"] is None else f", ratio {one['ratio']:.3f}"
-        print(f"{one['what']}: {one['ours']:.3f} [{one['low']:.3f}, {one['high']:.3f}] {one['unit']}{ratio}{asked}")
+    return [*rows, asked("exponent of a step with a learner over tokens", slopes(cells), EXPONENT)]
 
 
 def main() -> None:
@@ -346,13 +352,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    rows = host_rows(options)
+    # As a run does when it begins.
+    spare_imported_objects()
+    rows = [*cut_rows(default_terms()), *host_rows(options)]
     if options.learner >= SIZES[1]:
         rows += learner_rows(options)
-    say(rows)
+    print("\n".join(table(rows)))
     if options.json:
-        about = {"torch": torch.__version__, "numpy": np.__version__, "threads": 1, "python": sys.version.split()[0]}
-        options.json.write_text(json.dumps({"name": "scale", "rows": rows, "about": about}, indent=1) + "\n")
+        about = {"machine": machine(), "versions": versions("torch", "numpy", "pyarrow"), "threads": 1}
+        write_report(Report(name="scale", rows=tuple(rows), about=about), options.json)
 
 
 if __name__ == "__main__":

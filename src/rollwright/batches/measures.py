@@ -31,11 +31,12 @@ def measures_of(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective) 
         absent = np.full(len(places), np.nan, np.float32)
         return torch.tensor(absent if values is None else values[places], dtype=torch.float32)
 
-    current = outcome.proximal if outcome.current is None else outcome.current
+    proximal = stream(outcome.proximal)
     logprobs = {
         "behavior": stream(batch.behavior),
-        "proximal": stream(outcome.proximal),
-        "current": stream(current),
+        "proximal": proximal,
+        # The same tensor where they are equal, so that what is said of both is computed once.
+        "current": proximal if outcome.current is None else stream(outcome.current),
         "reference": stream(outcome.reference),
     }
     if "teacher" in batch.scores:

@@ -21,6 +21,7 @@ from rollwright.algorithms.diagnostics.updates import (
     explained_variance,
     group_diagnostics,
     lag_diagnostics,
+    stable_order,
     stratified_diagnostics,
     token_diagnostics,
 )
@@ -166,15 +167,16 @@ def _coefficient_mass(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objec
         mass = mass * np.where(trained, np.abs(outcome.correction.astype(np.float64)), 1.0)
     mass = np.where(trained & outcome.keep, mass, 0.0)
     total = float(mass.sum())
-    sources = np.repeat(batch.facts.source_index, np.diff(batch.row_offsets))
     names = sorted({member.trajectory.task.source for member in batch.members})
-    for number, name in enumerate(names):
-        here = trained & (sources == number)
+    sources = np.repeat(batch.facts.source_index, np.diff(batch.row_offsets))[trained]
+    by_source = mass[trained][stable_order(sources, len(names))]
+    ends = np.cumsum(np.bincount(sources, minlength=len(names)))
+    for name, here in zip(names, np.split(by_source, ends[:-1]), strict=True):
         yield Diagnostic(
             name="data/coef_mass",
-            value=_ratio(float(mass[here].sum()), total),
+            value=_ratio(float(here.sum()), total),
             unit="fraction",
-            num_items=int(here.sum()),
+            num_items=len(here),
             labels={"source": name},
         )
 

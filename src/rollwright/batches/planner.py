@@ -21,7 +21,7 @@ from rollwright.batches.credit_inputs import credit_inputs
 from rollwright.batches.drafting import is_stale, lay_out
 from rollwright.batches.errors import BatchError
 from rollwright.batches.layout import BatchRow, StepBatch
-from rollwright.batches.rows import Branch, Place, owners_of, places_of
+from rollwright.batches.rows import Place, owners_of
 from rollwright.batches.rules import BatchRules, SegmentScores
 from rollwright.record import Group, ScoredTrajectory, is_eligible
 
@@ -134,9 +134,14 @@ def _reason(row: BatchRow, member: ScoredTrajectory, of_credit: str | None, rule
 
 
 def _eligible_places(batch: StepBatch) -> tuple[Place, ...]:
-    branches = [Branch(member=row.member, segments=row.segments) for row in batch.rows]
-    places = places_of(batch.members, branches, batch.row_offsets)
-    return tuple(place for place in places if is_eligible(place.segment, batch.eligible))
+    places: list[Place] = []
+    for index, (row, offset) in enumerate(zip(batch.rows, batch.row_offsets.tolist(), strict=False)):
+        segments = batch.members[row.member].trajectory.segments
+        for segment in (segments[number] for number in row.segments):
+            if is_eligible(segment, batch.eligible):
+                start = offset + segment.start
+                places.append(Place(index, row.member, segment, start, start + len(segment.token_ids)))
+    return tuple(places)
 
 
 def _stale_segments(places: Sequence[Place], step: int, rules: BatchRules) -> frozenset[tuple[int, int]]:

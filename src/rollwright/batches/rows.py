@@ -77,7 +77,7 @@ def places_of(
         for number in row.segments:
             segment = segments[number]
             start = offset + segment.start
-            yield Place(index, row.member, segment, start, start + segment.num_tokens)
+            yield Place(index, row.member, segment, start, start + len(segment.token_ids))
 
 
 def owners_of(places: Sequence[Place], withheld: Sequence[str | None]) -> dict[tuple[int, int], int]:

@@ -41,7 +41,7 @@ def streams_of(
     Returns:
         The streams; a row's first token never acts, since nothing predicts it.
     """
-    lengths = np.asarray([place.segment.num_tokens for place in places], np.int64)
+    lengths = np.asarray([place.stop - place.start for place in places], np.int64)
     segments = [place.segment for place in places]
     acts = np.repeat(np.asarray([is_eligible(s, eligible) for s in segments], np.bool_), lengths)
     acts[row_offsets[:-1][np.diff(row_offsets) > 0]] = False

@@ -40,7 +40,8 @@ class TokenMeasures:
     """The N trained tokens of an update."""
 
     logprobs: Mapping[str, Tensor]
-    """(N,) float64 each, detached, by stream; a score may be missing as a value that is not finite."""
+    """(N,) float64 each, detached, by stream; a score may be missing as a value that is not finite. Streams that were
+    given as one tensor are one tensor here."""
     entropy: Tensor | None
     """(N,) nats."""
     is_outside: Tensor | None
@@ -83,6 +84,7 @@ def measure_tokens(
         N values a stream, in the order of the streams.
     """
     mask = streams.action_mask
+    places = mask.nonzero().squeeze(1)
     present = frozenset(streams.logprobs) & frozenset(LOGPROB_STREAMS)
     clean = clean_streams(streams, (objective.needs & present) | {"current"}).streams
     is_outside = is_truncated = None
@@ -90,16 +92,18 @@ def measure_tokens(
         if isinstance(objective.surrogate, Banded):
             low, high = band or objective.surrogate.band
             ratio = objective.ratio(clean)
-            is_outside = (clean.action_mask & ((ratio < low) | (ratio > high)))[mask]
+            is_outside = (clean.action_mask & ((ratio < low) | (ratio > high)))[places]
         if isinstance(objective.correction, Truncating):
-            is_truncated = objective.correction.truncated(clean)[mask]
-    versions = streams.policy_versions[mask].to(torch.int64)
+            is_truncated = objective.correction.truncated(clean)[places]
+    versions = streams.policy_versions[places].to(torch.int64)
+    distinct = {id(streams.logprobs[name]): streams.logprobs[name] for name in present}
+    gathered = {key: stream[places].detach().to(torch.float64) for key, stream in distinct.items()}
     return TokenMeasures(
-        logprobs={name: streams.logprobs[name][mask].detach().to(torch.float64) for name in sorted(present)},
-        entropy=None if streams.entropy is None else streams.entropy[mask].detach().to(torch.float64),
+        logprobs={name: gathered[id(streams.logprobs[name])] for name in sorted(present)},
+        entropy=None if streams.entropy is None else streams.entropy[places].detach().to(torch.float64),
         is_outside=is_outside,
         is_truncated=is_truncated,
-        is_kept=None if keep is None else keep[mask],
-        flags=flags[mask],
+        is_kept=None if keep is None else keep[places],
+        flags=flags[places],
         lags=torch.where(versions < 0, -1, learner_version - versions),
     )

@@ -4,11 +4,12 @@ Where a score is not finite the token is left out of what reads it, and counted.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from rollwright.algorithms.diagnostics.measurement import Diagnostic, largest_of, mean_of, share_of
+from rollwright.algorithms.diagnostics.measurement import Diagnostic, is_finite, largest_of, mean_of, share_of
 from rollwright.algorithms.diagnostics.token_measures import TokenMeasures
 from rollwright.algorithms.diagnostics.token_values import CUTS, QUANTILES, SIDES, reduce_whole, token_values
 from rollwright.algorithms.flags import NON_FINITE, SELECTED, ZERO_ADVANTAGE, has_flag
@@ -35,8 +36,7 @@ def token_diagnostics(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
         *_distance(tokens),
         *_teacher_gap(tokens),
         *_mismatch(tokens),
-        *_importance(tokens, "proximal", {}),
-        *_importance(tokens, "current", {"ratio": "current/behavior"}),
+        *_importances(tokens),
     )
 
 
@@ -97,9 +97,9 @@ def _counts(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
         "mask/zero_advantage_tokens": int(has_flag(tokens.flags, ZERO_ADVANTAGE).sum()),
     }
     if (moved := _update_log_ratio(tokens)) is not None:
-        counts["mask/ratio_clamped"] = _count(moved.abs() > LOG_RATIO_BOUND, moved.isfinite())
+        counts["mask/ratio_clamped"] = _count(moved.abs() > LOG_RATIO_BOUND, is_finite(moved))
     if (away := tokens.log_ratio("current", "reference")) is not None:
-        counts["mask/k3_clamped"] = _count(is_k3_clamped(away), away.isfinite())
+        counts["mask/k3_clamped"] = _count(is_k3_clamped(away), is_finite(away))
     return tuple(
         Diagnostic(name=name, value=None if count is None else float(count), unit="count", num_items=total)
         for name, count in counts.items()
@@ -109,7 +109,7 @@ def _counts(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
 def _update_log_ratio(tokens: TokenMeasures) -> Tensor | None:
     """Current over proximal, or over behavior in bypass mode, where there is no proximal score."""
     over_proximal = tokens.log_ratio("current", "proximal")
-    if over_proximal is not None and bool(over_proximal.isfinite().any()):
+    if over_proximal is not None and bool(is_finite(over_proximal).any()):
         return over_proximal
     return tokens.log_ratio("current", "behavior")
 
@@ -133,14 +133,14 @@ def _distance(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
     away = tokens.log_ratio("current", "reference")
     if away is None:
         return ()
-    k3 = k3_of(away[away.isfinite()])
+    k3 = k3_of(away[is_finite(away)])
     value = float(k3.mean().clamp(min=0).sqrt()) if len(k3) else None
     return (Diagnostic(name="policy/kl_ref_sqrt", value=value, unit="1", num_items=len(k3)),)
 
 
 def _teacher_gap(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
     gap = tokens.log_ratio("teacher", "current")
-    return () if gap is None else (mean_of("distill/teacher_gap", gap[gap.isfinite()], "nat/token"),)
+    return () if gap is None else (mean_of("distill/teacher_gap", gap[is_finite(gap)], "nat/token"),)
 
 
 def _mismatch(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
@@ -148,7 +148,7 @@ def _mismatch(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
     gaps = tokens.log_ratio("proximal", "behavior")
     if gaps is None:
         return ()
-    known = gaps.isfinite() & (tokens.lags == 0)
+    known = is_finite(gaps) & (tokens.lags == 0)
     gaps = gaps[known].abs()
     trained, sampled = (tokens.logprobs[name][known].exp() for name in ("proximal", "behavior"))
     return (
@@ -163,13 +163,37 @@ def _mismatch(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
     )
 
 
-def _importance(tokens: TokenMeasures, above: str, labels: Mapping[str, str]) -> tuple[Diagnostic, ...]:
-    """Effective sample size, chi-square, perplexity ratio and tails of a policy over the behavior policy."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Ratios:
+    """Of a policy over the behavior policy, where both have a score."""
+
+    log_ratio: Tensor
+    """(n,) in the order of the tokens."""
+    ordered: Tensor
+    """(n,) the ratios themselves, ascending."""
+
+
+def _importances(tokens: TokenMeasures) -> tuple[Diagnostic, ...]:
+    """Of the proximal and of the current policy; they are often one."""
+    proximal = _ratios(tokens, "proximal")
+    is_one = tokens.logprobs.get("proximal") is tokens.logprobs.get("current")
+    current = proximal if is_one else _ratios(tokens, "current")
+    return (*_importance(proximal, {}), *_importance(current, {"ratio": "current/behavior"}))
+
+
+def _ratios(tokens: TokenMeasures, above: str) -> _Ratios | None:
     log_ratio = tokens.log_ratio(above, "behavior")
     if log_ratio is None:
+        return None
+    log_ratio = log_ratio[is_finite(log_ratio)]
+    return _Ratios(log_ratio=log_ratio, ordered=clamped_exp(log_ratio).sort().values)
+
+
+def _importance(ratios: _Ratios | None, labels: Mapping[str, str]) -> tuple[Diagnostic, ...]:
+    """Effective sample size, chi-square, perplexity ratio and tails of a policy over the behavior policy."""
+    if ratios is None:
         return ()
-    log_ratio = log_ratio[log_ratio.isfinite()]
-    ratio = clamped_exp(log_ratio).sort().values
+    log_ratio, ratio = ratios.log_ratio, ratios.ordered
     count = len(ratio)
     size = effective_sample_size(ratio, torch.ones_like(ratio, dtype=torch.bool))
     numbers = {

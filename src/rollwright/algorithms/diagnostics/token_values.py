@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rollwright.algorithms.diagnostics.measurement import Diagnostic
+from rollwright.algorithms.diagnostics.measurement import Diagnostic, is_finite
 from rollwright.algorithms.diagnostics.token_measures import TokenMeasures
 from rollwright.algorithms.flags import (
     CLIPPED_HIGH,
@@ -36,6 +36,7 @@ __all__ = [
     "quantiles_by_stratum",
     "reduce_by_stratum",
     "reduce_whole",
+    "stable_order",
     "token_values",
     "values_by_stratum",
 ]
@@ -91,6 +92,8 @@ class KnownValues:
     """(n,)"""
     places: NDArray[np.int64] | None
     """(n,) where they stand among the N tokens; None: all of them have one."""
+    is_any: bool
+    """Some value is not 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,14 +126,14 @@ def token_values(tokens: TokenMeasures) -> tuple[TokenValues, ...]:
         found.append(_share("is/frac_truncated", tokens.is_truncated))
     if (moved := tokens.log_ratio("current", "behavior")) is not None:
         held = moved.clamp(min=-LOG_RATIO_BOUND, max=LOG_RATIO_BOUND)
-        k3 = torch.where(moved.isfinite(), torch.expm1(held) - held, torch.nan)
+        k3 = torch.where(is_finite(moved), torch.expm1(held) - held, torch.nan)
         found.append(TokenValues(name="policy/kl_beh", unit="nat/token", values=-moved))
         found.append(TokenValues(name="policy/kl_beh_k3", unit="nat/token", values=k3))
     if (away := tokens.log_ratio("current", "reference")) is not None:
-        k3 = torch.where(away.isfinite(), k3_of(away), torch.nan)
+        k3 = torch.where(is_finite(away), k3_of(away), torch.nan)
         found.append(TokenValues(name="policy/kl_ref", unit="nat/token", values=k3))
     if (gap := tokens.log_ratio("proximal", "behavior")) is not None:
-        ratio = torch.where(gap.isfinite(), clamped_exp(gap), torch.nan)
+        ratio = torch.where(is_finite(gap), clamped_exp(gap), torch.nan)
         found.append(TokenValues(name="is/ess_frac", unit="fraction", values=ratio, reduction="effective_share"))
         found.append(TokenValues(name="is/max", unit="ratio", values=ratio, reduction="max"))
     if tokens.entropy is not None:
@@ -160,15 +163,14 @@ def values_by_stratum(tokens: TokenMeasures) -> tuple[TokenValues, ...]:
 def known_values(one: TokenValues) -> KnownValues:
     """What the reductions of a metric look at, made once for all of them."""
     values, known = one.values.numpy(), np.isfinite(one.values.numpy())
-    if known.all():
-        return KnownValues(of=one, values=values, places=None)
-    places = np.flatnonzero(known)
-    return KnownValues(of=one, values=values[places], places=places)
+    places = None if known.all() else np.flatnonzero(known)
+    held = values if places is None else values[places]
+    return KnownValues(of=one, values=held, places=places, is_any=bool(held.any()))
 
 
 def reduce_whole(one: TokenValues) -> Diagnostic:
     """The metric over all tokens that have a value; None where none has."""
-    known = one.values.isfinite()
+    known = is_finite(one.values)
     values, count = torch.where(known, one.values, 0.0), int(known.sum())
     match one.reduction:
         case "mean":
@@ -220,12 +222,11 @@ def quantiles_by_stratum(name: str, values: Tensor, strata: Strata) -> tuple[Dia
         values: (N,) float64; not finite where the token has none.
         strata: of the same tokens.
     """
-    known = values.isfinite()
+    known = is_finite(values)
     index = strata.index[known].numpy()
     counts = np.bincount(index, minlength=len(strata.names))
-    # Numbers of 16 bits are sorted by their digits, in time linear in the tokens.
-    by_stratum = np.argsort(index.astype(np.uint16) if len(counts) <= 1 << 16 else index, kind="stable")
-    parts = np.split(values[known].numpy()[by_stratum], np.cumsum(counts)[:-1])
+    by_stratum = values[known].numpy()[stable_order(index, len(counts))]
+    parts = np.split(by_stratum, np.cumsum(counts)[:-1])
     return tuple(
         Diagnostic(
             name=name,
@@ -238,6 +239,14 @@ def quantiles_by_stratum(name: str, values: Tensor, strata: Strata) -> tuple[Dia
         if len(part)
         for level, value in zip(QUANTILES, _quantiles(part), strict=True)
     )
+
+
+def stable_order(numbers: NDArray[np.int64], end: int) -> NDArray[np.int64]:
+    """(N,) places of numbers below `end`, by number and then by place.
+
+    Numbers of 16 bits are sorted by their digits, in a time that grows as they do.
+    """
+    return np.argsort(numbers.astype(np.uint16) if end <= 1 << 16 else numbers, kind="stable")
 
 
 def _quantiles(values: NDArray[np.float64]) -> list[float]:
@@ -256,7 +265,9 @@ def _reduced(known: KnownValues, index: NDArray[np.int64], counts: NDArray[np.in
     items = np.maximum(counts, 1)
     match known.of.reduction:
         case "mean":
-            return np.bincount(index, weights=values, minlength=num_strata) / items
+            # Most shares of an on-policy update are 0 everywhere.
+            sums = np.bincount(index, weights=values, minlength=num_strata) if known.is_any else np.zeros(num_strata)
+            return sums / items
         case "effective_share":
             squares = np.bincount(index, weights=np.square(values), minlength=num_strata)
             sums = np.square(np.bincount(index, weights=values, minlength=num_strata))

@@ -20,6 +20,7 @@ from rollwright.algorithms.diagnostics.token_values import (
     known_values,
     quantiles_by_stratum,
     reduce_by_stratum,
+    stable_order,
     token_values,
     values_by_stratum,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "lag_diagnostics",
     "masked_mean",
     "measure_tokens",
+    "stable_order",
     "stratified_diagnostics",
     "token_diagnostics",
     "update_diagnostics",
