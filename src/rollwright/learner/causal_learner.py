@@ -34,6 +34,7 @@ from rollwright.batches import (
     plan_updates,
     with_score,
 )
+from rollwright.learner.dense import Activations
 from rollwright.learner.errors import LearnerError, NonFiniteError
 from rollwright.learner.forward import Scorer, deterministic, make_scorer
 from rollwright.learner.logprobs import TokenScores
@@ -71,6 +72,8 @@ class LearnerSettings:
     """Of the products; weights, gradients, AdamW and logits are fp32 in either."""
     policy: str = "policy"
     """Whose weights these are."""
+    activations: Activations = Activations.KEPT
+    """Kept for the backward pass, or made again there for less memory; changes no number."""
     max_bad_updates: int = 5
     """Updates in a row with a loss or gradient that is not finite, after which the run stops."""
 
@@ -403,12 +406,12 @@ def make_learner(model: PreTrainedModel, settings: LearnerSettings) -> CausalLea
     """A learner that has made no update.
 
     Args:
-        model: becomes fp32 and is trained in place; the packed path is chosen where its family has one.
+        model: becomes fp32 and is trained in place; its family decides the path (`make_scorer`).
         settings: how a batch becomes updates.
 
     Returns:
         Without a reference model.
     """
-    scorer = make_scorer(model, settings.precision)
+    scorer = make_scorer(model, settings.precision, settings.activations)
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     return CausalLearner(scorer=scorer, optimizer=make_optimizer(parameters, settings.optimizer), settings=settings)

@@ -1,8 +1,12 @@
-"""A model that scores micro-batches: hidden states by the packed or the padded path, then scores, chunk by chunk."""
+"""A model that scores micro-batches: hidden states by one of three paths, then scores, chunk by chunk.
 
-from collections.abc import Generator
+Dense families go through the layers of this room, other families with a packed path through their own layers and this
+room's attention, all others through `transformers` alone, rows padded. Which it is, `Scorer.path` says.
+"""
+
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import assert_never
 
@@ -12,6 +16,7 @@ from torch.utils import deterministic as fill
 from transformers import PreTrainedModel
 
 from rollwright.batches.layout import MicroBatch
+from rollwright.learner.dense import Activations, dense_hidden, why_not_dense
 from rollwright.learner.errors import LearnerError, ModelError
 from rollwright.learner.logprobs import TokenScores, predictors_of, score_tokens
 from rollwright.learner.models import Precision
@@ -29,14 +34,18 @@ __all__ = ["Path", "Scorer", "deterministic", "make_scorer"]
 
 PROBE_LENGTHS = (1, 9, 4)
 PROBE_TOLERANCE = 1e-3
-"""Of the largest logit: far above rounding, far below what a missed scale or a leak between rows does."""
+"""Of the largest logit or gradient: far above rounding, far below what a missed scale or a leak between rows does."""
 
 
 class Path(Enum):
     """How rows go through the model."""
 
+    DENSE = "dense"
+    """Packed, through layers of our own: those of dense families."""
     PACKED = "packed"
+    """Through the model's own layers, and our attention."""
     PADDED = "padded"
+    """Through the model as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +56,8 @@ class Scorer:
     path: Path
     precision: Precision
     """Of the products in the model; weights, their gradients and logits are fp32 in either."""
+    activations: Activations = Activations.KEPT
+    """Kept for the backward pass or made again there; `KEPT` on every path but the dense one."""
 
     @property
     def head(self) -> nn.Linear:
@@ -97,6 +108,8 @@ class Scorer:
         Returns:
             (u, h); `rows.state_of` says whose they are.
         """
+        if self.path is Path.DENSE:
+            return dense_hidden(self.model, token_ids, position_ids, rows, self.precision.dtype, self.activations)
         with torch.autocast(token_ids.device.type, torch.bfloat16, enabled=self.precision is Precision.BF16):
             match self.path:
                 case Path.PACKED:
@@ -107,24 +120,41 @@ class Scorer:
                     assert_never(self.path)
 
 
-def make_scorer(model: PreTrainedModel, precision: Precision = Precision.FP32) -> Scorer:
-    """Prepare a model and prove on a few tokens that the path gives its own logits.
+def make_scorer(
+    model: PreTrainedModel, precision: Precision = Precision.FP32, activations: Activations = Activations.KEPT
+) -> Scorer:
+    """Prepare a model and prove on a few tokens that the path gives its own logits, and on our layers its gradients.
 
     Args:
-        model: changed in place: fp32 weights, evaluation mode, the attention of its path.
+        model: changed in place: fp32 weights, evaluation mode, on the packed path our attention.
         precision: of the products.
+        activations: what the backward pass finds; only the dense path makes them again.
 
     Returns:
-        A scorer on the packed path where the model's family has one, else on the padded path (its `path` says which).
+        A scorer on the dense path where the model is of a dense family, else on the packed or the padded one (its
+        `path` says which).
     """
     model.float().eval()
-    plain = _plain_logits(model)
-    path = Path.PACKED if has_packed_path(model) else Path.PADDED
+    path = _path_of(model)
+    if activations is not Activations.KEPT and path is not Path.DENSE:
+        raise ModelError(
+            f"the activations of {type(model).__name__} cannot be {activations.value}: {why_not_dense(model)}, and "
+            "only dense families go through layers that can. Keep them, and lower token_budget if memory is short."
+        )
+    plain, gradients = _plain_logits(model), list[Tensor]()
+    if path is Path.DENSE:
+        gradients = _gradients(model, [_logits_of(model, ids) for ids in _probe_ids(model)])
     if path is Path.PACKED:
         use_packed_attention(model)
-    scorer = Scorer(model=model, path=path, precision=precision)
-    _probe(scorer, plain)
+    scorer = Scorer(model=model, path=path, precision=precision, activations=activations)
+    _probe(replace(scorer, precision=Precision.FP32), plain, gradients)
     return scorer
+
+
+def _path_of(model: PreTrainedModel) -> Path:
+    if why_not_dense(model) is None:
+        return Path.DENSE
+    return Path.PACKED if has_packed_path(model) else Path.PADDED
 
 
 @contextmanager
@@ -153,26 +183,54 @@ def _probe_ids(model: PreTrainedModel) -> list[Tensor]:
     ]
 
 
+def _logits_of(model: PreTrainedModel, ids: Tensor) -> Tensor:
+    return model(input_ids=ids[None], use_cache=False).logits[0]
+
+
 def _plain_logits(model: PreTrainedModel) -> Tensor:
     with torch.no_grad():
-        return torch.cat([model(input_ids=ids[None], use_cache=False).logits[0] for ids in _probe_ids(model)])
+        return torch.cat([_logits_of(model, ids) for ids in _probe_ids(model)])
 
 
-def _probe(scorer: Scorer, plain: Tensor) -> None:
-    ids = _probe_ids(scorer.model)
+def _gradients(model: PreTrainedModel, logits: Sequence[Tensor]) -> list[Tensor]:
+    """Of some sum of the logits, for every parameter that trains; what the parameters hold stays as it is."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        return []
+    table = torch.cat(list(logits))
+    weights = torch.arange(table.numel(), dtype=table.dtype, device=table.device).cos_().view_as(table)
+    return list(torch.autograd.grad((table * weights).sum(), parameters, materialize_grads=True))
+
+
+def _probe(scorer: Scorer, plain: Tensor, gradients: Sequence[Tensor]) -> None:
+    """Compare the scorer with the model's own logits, and with its gradients where there are any."""
+    model = scorer.model
+    ids = _probe_ids(model)
     offsets = torch.tensor([0, *PROBE_LENGTHS]).cumsum(0)
     tokens, positions = torch.cat(ids), torch.cat([torch.arange(len(row)) for row in ids]).to(plain.device)
     rows = pack_rows(tokens, offsets)
-    with torch.no_grad():
-        if scorer.path is Path.PACKED:
-            hidden = packed_hidden(scorer.model, tokens, positions, rows)
-        else:
-            hidden = padded_hidden(scorer.model, tokens, rows)
-        worst = float((scorer.head(hidden[rows.state_of]) - plain).abs().max())
-    allowed = PROBE_TOLERANCE * (1 + float(plain.abs().max()))
+    with torch.set_grad_enabled(bool(gradients)):
+        logits = scorer.head(scorer.hidden(tokens, positions, rows)[rows.state_of])
+    worst, largest = float((logits.detach() - plain).abs().max()), float(plain.abs().max())
+    allowed = PROBE_TOLERANCE * (1 + largest)
     if not worst <= allowed:
         raise ModelError(
-            f"{type(scorer.model).__name__} gives other logits than its head makes from its last hidden state on the "
+            f"{type(model).__name__} gives other logits than its head makes from its last hidden state on the "
             f"{scorer.path.value} path (by {worst:.3g}, allowed {allowed:.3g}): it scales or caps its logits, or its "
             "layers mix rows. Such a model is not trained here; dense Llama- and Qwen-family models are."
         )
+    if gradients:
+        _compare_gradients(scorer, _gradients(model, [logits]), gradients)
+
+
+def _compare_gradients(scorer: Scorer, found: Sequence[Tensor], plain: Sequence[Tensor]) -> None:
+    allowed = PROBE_TOLERANCE * max(float(gradient.abs().max()) for gradient in plain)
+    names = [name for name, parameter in scorer.model.named_parameters() if parameter.requires_grad]
+    for name, ours, theirs in zip(names, found, plain, strict=True):
+        worst = float((ours - theirs).abs().max())
+        if not worst <= allowed:
+            raise ModelError(
+                f"{type(scorer.model).__name__} gives {name} another gradient than the {scorer.path.value} path does "
+                f"(by {worst:.3g}, allowed {allowed:.3g}): its layers are not those of its family. Such a model is not "
+                "trained here; give one with the layers that transformers has for it."
+            )
