@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollwright.batches import BatchError
-from rollwright.batches.balancing import balanced_parts
+from rollwright.batches.balancing import balanced_groups, balanced_parts
 
 
 def heavy_tail(seed: int, count: int = 48) -> list[int]:
@@ -76,3 +76,31 @@ def test_worked_numbers():
 def test_no_parts_are_refused():
     with pytest.raises(BatchError, match="at least 1"):
         balanced_parts([1], 0)
+
+
+rows_of_groups = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 500)), max_size=40)
+
+
+@given(rows_of_groups, st.integers(1, 5))
+def test_groups_are_torn_only_where_whole_ones_make_uneven_loads(rows, num_parts):
+    groups, lengths = [group for group, _ in rows], [length for _, length in rows]
+    parts = balanced_groups(lengths, groups, num_parts)
+    assert sorted(place for part in parts for place in part) == list(range(len(rows)))
+    holders = [{number for number, part in enumerate(parts) for p in part if groups[p] == g} for g in set(groups)]
+    if all(len(of_group) == 1 for of_group in holders):
+        return
+    assert parts == balanced_parts(lengths, num_parts)
+
+
+def test_two_parts_take_two_of_four_equal_groups_each():
+    groups = [number for number in range(4) for _ in range(3)]
+    parts = balanced_groups([10] * 12, groups, 2)
+    assert [sorted({groups[place] for place in part}) for part in parts] == [[0, 3], [1, 2]]
+
+
+def test_one_group_is_shared_out_by_rows():
+    assert sorted(map(len, balanced_groups([10] * 8, [5] * 8, 4))) == [2, 2, 2, 2]
+
+
+def test_no_rows_give_empty_parts():
+    assert balanced_groups([], [], 3) == ((), (), ())

@@ -4,6 +4,7 @@ from rollwright.batches.credit_inputs import credit_inputs, source_number
 from rollwright.batches.cut import cut
 from rollwright.batches.drafting import lay_out
 from rollwright.batches.errors import BatchError
+from rollwright.batches.filling import Counted
 from rollwright.batches.layout import (
     BatchRow,
     CreditFacts,
@@ -27,6 +28,7 @@ __all__ = [
     "BatchError",
     "BatchRow",
     "BatchRules",
+    "Counted",
     "CreditFacts",
     "MicroBatch",
     "ReferenceScores",

@@ -9,7 +9,10 @@ from collections.abc import Sequence
 
 from rollwright.batches.errors import BatchError
 
-__all__ = ["balanced_parts"]
+__all__ = ["balanced_groups", "balanced_parts"]
+
+_UNEVEN = 1.1
+"""The largest load of whole groups over an equal share, from which rows are shared out alone."""
 
 _Part = tuple[int, tuple[int, ...]]
 """Tokens, and the places of the rows that have them."""
@@ -41,6 +44,28 @@ def balanced_parts(lengths: Sequence[int], num_parts: int) -> tuple[tuple[int, .
         number += 1
     (_, _, parts) = heap[0]
     return tuple(tuple(sorted(rows)) for _, rows in parts)
+
+
+def balanced_groups(lengths: Sequence[int], groups: Sequence[int], num_parts: int) -> tuple[tuple[int, ...], ...]:
+    """Share rows out among parts, those of a group in one part where the loads come out even.
+
+    Args:
+        lengths: tokens of each row.
+        groups: of each row, equal values are attempts at one task, whose prompt one part then computes alone.
+        num_parts: at least 1.
+
+    Returns:
+        As `balanced_parts`; rows alone where whole groups would leave a part with a tenth more than an equal share.
+    """
+    members: dict[int, list[int]] = {}
+    for place, group in enumerate(groups):
+        members.setdefault(group, []).append(place)
+    whole = list(members.values())
+    loads = [sum(int(lengths[place]) for place in places) for places in whole]
+    parts = balanced_parts(loads, num_parts)
+    if max(sum(loads[unit] for unit in part) for part in parts) * num_parts > _UNEVEN * sum(loads):
+        return balanced_parts(lengths, num_parts)
+    return tuple(tuple(sorted(place for unit in part for place in whole[unit])) for part in parts)
 
 
 def _entry(number: int, parts: list[_Part], num_parts: int) -> tuple[int, int, list[_Part]]:

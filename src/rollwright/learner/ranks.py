@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, distributed
 from torch.nn import Parameter
 
-from rollwright.batches.balancing import balanced_parts
+from rollwright.batches.balancing import balanced_groups
 from rollwright.batches.layout import UpdatePlan
 
 __all__ = ["num_ranks", "own_share", "sum_array", "sum_gradients"]
@@ -27,12 +27,16 @@ def num_ranks() -> int:
 
 
 def own_share(plan: UpdatePlan) -> UpdatePlan:
-    """The same plan with this rank's rows alone, about as many tokens as any; the weights stay those of all rows."""
+    """The same plan with this rank's rows alone: about as many tokens as any has, whole groups where that allows it.
+
+    The weights stay those of all rows.
+    """
     size = num_ranks()
     if size == 1:
         return plan
-    lengths = np.diff(plan.batch.row_offsets)
-    own = balanced_parts([int(lengths[row]) for row in plan.rows], size)[distributed.get_rank()]
+    rows = list(plan.rows)
+    lengths, groups = np.diff(plan.batch.row_offsets)[rows].tolist(), plan.batch.facts.group_index[rows].tolist()
+    own = balanced_groups(lengths, groups, size)[distributed.get_rank()]
     return replace(plan, rows=tuple(plan.rows[place] for place in own))
 
 
