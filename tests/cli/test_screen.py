@@ -103,6 +103,15 @@ def play(screen: PersonScreen | JsonScreen) -> None:
     screen.close()
 
 
+def test_a_line_ends_in_what_each_part_did_with_the_step_and_what_no_part_accounts_for():
+    stream = io.StringIO()
+    screen = PersonScreen(Console(file=stream, width=200))
+    anatomy = {"engine": 0.5, "environment": 0.001, "learner": 0.25, "loop": 0.3, "unattributed": 0.02}
+    screen.step_finished(replace(STEP, anatomy=anatomy))
+    screen.close()
+    assert stream.getvalue().rstrip().endswith("1:15 left  (engine 50%, learner 25%, loop 30%, unattributed 2%)")
+
+
 def shown(*, is_terminal: bool) -> str:
     stream = io.StringIO()
     play(PersonScreen(Console(file=stream, force_terminal=is_terminal, width=120, color_system=None)))

@@ -1,6 +1,7 @@
 """Where the time of a run goes: each second of a part is in one state, and the part at work is named."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -42,6 +43,7 @@ def test_each_second_of_each_part_is_in_exactly_one_state(book, clock):
         ("learner", "busy"): 2.0,
         ("learner", "starved"): 4.0,
         ("learner", "syncing"): 0.5,
+        ("loop", "starved"): 6.5,
         ("verifiers", "blocked"): 2.5,
         ("verifiers", "starved"): 4.0,
     }
@@ -59,6 +61,88 @@ def test_the_bottleneck_is_the_part_that_worked_longest_and_each_look_begins_ane
         clock.advance(9)
     assert book.take().bottleneck is None
     assert book.take().seconds == {}
+
+
+def test_the_loop_is_busy_while_its_thread_has_a_processor_and_what_no_part_did_is_unattributed(clock):
+    worked = FixedClock()
+    book = TimeBook(clock.monotonic, worked.monotonic)
+    book.take()
+
+    def pass_time(wall_s: float, busy_s: float) -> None:
+        clock.advance(wall_s)
+        worked.advance(busy_s)
+
+    pass_time(2, 0.5)
+    with book.doing("engine"):
+        pass_time(3, 1)
+    with book.doing("learner", "blocked"):
+        pass_time(1, 0.25)
+    times = book.take()
+    assert times.seconds["loop", "busy"] == 1.75
+    assert times.seconds["loop", "starved"] == 2.0
+    assert times.seconds["loop", "blocked"] == 2.25
+    assert times.unattributed_s == 1.5 and times.wall_s == 6.0
+    assert book.take().unattributed_s == 0.0
+
+
+def test_the_loop_is_the_bottleneck_where_its_own_work_takes_longest(clock):
+    book = TimeBook(clock.monotonic, clock.monotonic)
+    book.take()
+    with book.doing("engine"):
+        clock.advance(1)
+    clock.advance(1)
+    assert book.take().bottleneck == "loop"
+
+
+def test_what_is_asked_of_a_part_twice_at_once_looks_at_the_clock_once():
+    looks: list[float] = []
+
+    def counted() -> float:
+        looks.append(0.0)
+        return 0.0
+
+    book = TimeBook(counted)
+    with book.doing("engine"):
+        before = len(looks)
+        for _ in range(100):
+            with book.doing("engine"):
+                pass
+        assert len(looks) == before
+
+
+def test_the_states_of_each_part_add_up_to_the_wall_of_a_busy_loop():
+    looks: list[float] = []
+
+    def look() -> float:
+        looks.append(time.monotonic())
+        return looks[-1]
+
+    book = TimeBook(look, time.thread_time)
+
+    async def ask(slot: int) -> None:
+        with book.doing("engine"):
+            await asyncio.sleep(0.001 * (slot % 5))
+        with book.doing("environment"):
+            sum(range(20_000))
+        with book.doing("verifiers"):
+            await asyncio.to_thread(sum, range(20_000))
+
+    async def step() -> None:
+        async with asyncio.TaskGroup() as group:
+            for slot in range(32):
+                group.create_task(ask(slot), name=str(slot))
+        with book.doing("learner"):
+            await asyncio.to_thread(sum, range(500_000))
+
+    book.take()
+    began = looks[-1]
+    asyncio.run(step())
+    times = book.take()
+    wall = looks[-1] - began
+    for part in PARTS:
+        assert sum(s for (of, _), s in times.seconds.items() if of == part) == pytest.approx(wall, rel=0.01)
+    assert times.seconds["loop", "busy"] > 0
+    assert 0 <= times.unattributed_s <= wall
 
 
 def test_a_learner_that_waits_for_the_disk_is_blocked_and_one_that_waits_for_a_batch_is_starved(book, clock):

@@ -13,6 +13,10 @@ from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, R
 __all__ = ["JsonScreen", "PersonScreen", "Screen", "interval"]
 
 
+_SHOWN_SHARE = 0.005
+"""Of a step; a part that was at work for less is left out of a line."""
+
+
 def interval(value: float | None, low: float | None, high: float | None) -> str:
     """A value with its interval, as a person reads it."""
     if value is None:
@@ -66,6 +70,7 @@ class JsonScreen:
                 "left_s": None if report.left_s is None else round(report.left_s, 1),
                 "skipped": report.skipped,
                 "bottleneck": report.bottleneck,
+                "anatomy": {part: round(share, 4) for part, share in report.anatomy.items()},
                 "ledger": dict(report.ledger),
             }
         )
@@ -207,6 +212,9 @@ def _step_line(report: StepReport, held_out: str) -> str:
         parts.append(f"{_duration(report.left_s)} left")
     if report.skipped:
         parts.append(f"skipped: {report.skipped}")
+    if report.anatomy and report.reward is not None:
+        shares = ", ".join(f"{part} {share:.0%}" for part, share in report.anatomy.items() if share >= _SHOWN_SHARE)
+        parts.append(f"({shares})")
     return "  ".join(parts)
 
 

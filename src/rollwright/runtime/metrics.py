@@ -75,6 +75,8 @@ def step_metrics(
             Diagnostic(name="time/part", value=seconds, unit="s", num_items=1, labels={"part": part, "state": state})
             for (part, state), seconds in clock.parts.seconds.items()
         ),
+        Diagnostic(name="time/wall", value=clock.parts.wall_s, unit="s", num_items=1),
+        Diagnostic(name="time/unattributed", value=clock.parts.unattributed_s, unit="s", num_items=1),
         Diagnostic(
             name="sys/tokens_s",
             value=sampled / clock.collect_s if clock.collect_s else None,

@@ -1,7 +1,7 @@
 """What the loop tells those who watch: records, never text."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from rollwright.record import EvaluationRow, Metric
@@ -64,6 +64,8 @@ class StepReport:
     bottleneck: str | None
     """The part of the run that the others waited for since the step before."""
     ledger: Mapping[str, int]
+    anatomy: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Share of the time since the step before in which each part was at work; `unattributed`: in which none was."""
     metrics: tuple[Metric, ...] = ()
     """All that the step's commit holds."""
 

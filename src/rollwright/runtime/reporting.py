@@ -1,12 +1,13 @@
 """What a finished step is told as, and what is summed up over all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rollwright.record import Metric, ScoredTrajectory
 from rollwright.runtime.learning import Learned
 from rollwright.runtime.metrics import StepClock
 from rollwright.runtime.observers import StepReport
 from rollwright.runtime.progress import Progress
+from rollwright.runtime.timebook import PartTimes
 
 __all__ = ["Reporter"]
 
@@ -74,7 +75,14 @@ class Reporter:
             skipped=last.skipped_reason,
             bottleneck=clock.parts.bottleneck,
             ledger=at.balance.by_state,
+            anatomy=_anatomy(clock.parts),
         )
+
+
+def _anatomy(parts: PartTimes) -> Mapping[str, float]:
+    wall_s = parts.wall_s
+    worked: dict[str, float] = {**parts.worked, "unattributed": parts.unattributed_s}
+    return {part: seconds / wall_s for part, seconds in worked.items()} if wall_s > 0 else {}
 
 
 def _latest(metrics: Sequence[Metric], name: str, stat: str | None = None) -> float | None:

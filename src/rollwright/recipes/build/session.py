@@ -173,7 +173,7 @@ def make_episodes(foundation: Foundation, engine: Engine) -> Episodes:
         composition=foundation.world.verifiers.composition,
         sandbox_profile=foundation.world.sandbox_profile,
         clock=SystemClock(),
-        book=TimeBook(time.monotonic),
+        book=TimeBook(time.monotonic, time.thread_time),
         places=asyncio.Semaphore(episode_room(foundation.recipe, foundation.world, engine).places),
     )
 

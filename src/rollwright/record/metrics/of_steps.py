@@ -191,12 +191,28 @@ OF_STEPS: Final[tuple[MetricEntry, ...]] = (
     MetricEntry("time/learn", "learner's part of the step", "s", _STEP, known_as=("sys/learn",), direction="lower"),
     MetricEntry(
         "time/part",
-        "a part of the run (engine, environment, verifiers, learner) was busy, syncing, starved or blocked",
+        "a part of the run (engine, environment, verifiers, learner, loop) was busy, syncing, starved or blocked; the "
+        "loop is busy while its thread has a processor",
         "s",
         _STEP,
         labels=("part", "state"),
         known_as=("sys/idle",),
-        note="the part that is busy longest is the bottleneck",
+        note="the part that is busy longest is the bottleneck; the states of each part add up to time/wall",
+    ),
+    MetricEntry(
+        "time/wall",
+        "from the moment at which the step before was learned to that of this one",
+        "s",
+        _STEP,
+        direction="lower",
+        note="an evaluation between them included",
+    ),
+    MetricEntry(
+        "time/unattributed",
+        "part of time/wall in which no part of the run did anything, the loop's thread and the disk neither",
+        "s",
+        _STEP,
+        direction="lower",
     ),
     MetricEntry(
         "time/reference",
