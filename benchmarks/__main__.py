@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.pages import readme_block, replace_block, speed_page
 from benchmarks.regression import SHORT, compared, read_standings, standing_of, write_standings
 from benchmarks.report import Report, failed, machine, read_report, table, versions
-from benchmarks.suite import RESULTS, SCRIPTS, run_script
+from benchmarks.suite import RESULTS, SCRIPTS, Script, run_script
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTING = RESULTS / "setting.json"
@@ -33,27 +33,28 @@ def run(names: Sequence[str], threads: int) -> None:
             print(f"== {script.name}: {script.title}", flush=True)
             report = run_script(script, RESULTS / f"{script.name}.json", threads=threads)
             print("\n".join(table(report.rows)), flush=True)
-    setting = {
-        **machine(),
-        "threads": threads,
-        "versions": versions("rollwright", "torch", "transformers"),
-        "command": "make bench",
-    }
-    SETTING.write_text(json.dumps(setting, indent=2) + "\n", encoding="utf-8")
+    SETTING.write_text(json.dumps(setting_here(threads), indent=2) + "\n", encoding="utf-8")
 
 
-def write_pages() -> None:
+def setting_here(threads: int) -> dict[str, Any]:
+    """What the pages say of where and when."""
+    found = versions("rollwright", "torch", "transformers")
+    return {**machine(), "threads": threads, "versions": found, "command": "make bench"}
+
+
+def write_pages(threads: int) -> None:
     """The reference page, and the block of the README."""
-    setting: dict[str, Any] = json.loads(SETTING.read_text(encoding="utf-8"))
-    reports = [stored(name) for name in NAMES]
+    has_run = SETTING.is_file()
+    setting: dict[str, Any] = json.loads(SETTING.read_text(encoding="utf-8")) if has_run else setting_here(threads)
+    reports = [stored(script) for script in SCRIPTS]
     PAGE.write_text(speed_page(reports, setting), encoding="utf-8")
     README.write_text(replace_block(README.read_text(encoding="utf-8"), readme_block(reports, setting)), "utf-8")
     print(f"written: {PAGE.relative_to(ROOT)}, {README.relative_to(ROOT)}", flush=True)
 
 
-def stored(name: str) -> Report:
-    file = RESULTS / f"{name}.json"
-    return read_report(file) if file.is_file() else failed(name, "it was not run")
+def stored(script: Script) -> Report:
+    file = RESULTS / f"{script.name}.json"
+    return read_report(file) if file.is_file() else failed(script.name, "it was not run", script.title)
 
 
 def check(threads: int) -> int:
@@ -85,11 +86,12 @@ def main() -> int:
     if asked.check:
         return check(asked.threads)
     if asked.keep:
-        write_standings({name: standing_of(stored(name), arguments) for name, arguments in SHORT.items()})
+        kept = [script for script in SCRIPTS if script.name in SHORT]
+        write_standings({script.name: standing_of(stored(script), SHORT[script.name]) for script in kept})
         return 0
     if not asked.pages:
         run(asked.names or NAMES, asked.threads)
-    write_pages()
+    write_pages(asked.threads)
     return 0
 
 

@@ -32,7 +32,7 @@ def speed_page(reports: Sequence[Report], setting: Mapping[str, Any]) -> str:
     ]
     for report in reports:
         lines += ["", f"## {TITLES.get(report.name, report.name)}", "", *table(report.rows)]
-        notes = [f"- {row.what}: {row.note}" for row in report.rows if row.note and row.ratio is not None]
+        notes = [f"- {row.what}: {row.note}" for row in report.rows if row.note and not row.has_failed]
         if notes:
             lines += ["", *notes]
         if about := _about_line(report.about):
@@ -42,7 +42,7 @@ def speed_page(reports: Sequence[Report], setting: Mapping[str, Any]) -> str:
 
 def readme_block(reports: Sequence[Report], setting: Mapping[str, Any]) -> str:
     """The rows that have a target, and those that could not be measured."""
-    rows = [row for report in reports for row in report.rows if row.target is not None or row.ratio is None]
+    rows = [row for report in reports for row in report.rows if row.target is not None or row.has_failed]
     lines = [BEGIN, _setting_line(setting), "", "| | measured (lowest to highest) | asked |", "|---|---|---|"]
     lines += [_target_row(row) for row in rows]
     return "\n".join([*lines, END])

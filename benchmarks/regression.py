@@ -50,7 +50,7 @@ def standing_of(report: Report, arguments: Sequence[str]) -> Standing:
 def compared(standing: Standing, report: Report) -> list[str]:
     """A sentence for each ratio that is worse than its spread allows, or that is not there any more."""
     now = {row.what: row.ratio for row in report.rows}
-    why = next((row.note for row in report.rows if row.ratio is None), "")
+    why = next((row.note for row in report.rows if row.has_failed), "")
     return [sentence for what, kept in standing.rows.items() if (sentence := _fault(what, kept, now.get(what), why))]
 
 

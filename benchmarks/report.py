@@ -41,6 +41,11 @@ class Row:
     """Why there is no figure, or what must be known to read it."""
 
     @property
+    def has_failed(self) -> bool:
+        """Whether there is no figure at all."""
+        return self.ratio is None and self.ours is None
+
+    @property
     def is_met(self) -> bool | None:
         """None where there is nothing to be met."""
         if self.target is None:
@@ -70,9 +75,9 @@ def read_report(file: Path) -> Report:
     return Report(name=read["name"], rows=tuple(Row(**row) for row in read["rows"]), about=read.get("about", {}))
 
 
-def failed(name: str, why: str) -> Report:
+def failed(name: str, why: str, title: str = "") -> Report:
     """In the place of a report that did not come."""
-    return Report(name=name, rows=(Row(what=name, ours=None, peer=None, ratio=None, note=why),))
+    return Report(name=name, rows=(Row(what=title or name, ours=None, peer=None, ratio=None, note=why),))
 
 
 def machine() -> dict[str, Any]:
@@ -109,8 +114,10 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def ratio_text(row: Row) -> str:
-    if row.ratio is None:
+    if row.has_failed:
         return f"not measured: {row.note}" if row.note else "not measured"
+    if row.ratio is None:
+        return ""
     spread = f" ({_short(row.low)} to {_short(row.high)})" if row.low is not None and row.high is not None else ""
     return _short(row.ratio) + spread
 

@@ -66,8 +66,10 @@ def run_script(script: Script, file: Path, *, threads: int, more: Sequence[str] 
         more: arguments beside its own.
     """
     if not script.is_there:
-        return failed(script.name, f"there is no benchmarks.{script.name}")
-    environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
+        return failed(script.name, f"there is no benchmarks.{script.name}", script.title)
+    # Scripts name their neighbors by `benchmarks.NAME`, or as files that are run where they lie.
+    path = os.pathsep.join(filter(None, (str(ROOT), str(ROOT / "benchmarks"), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": path, **dict.fromkeys(THREADS, str(threads))}
     file.unlink(missing_ok=True)
     began = time.monotonic()
     command = [*script.command, *more, "--json", str(file)]
@@ -83,18 +85,18 @@ def run_script(script: Script, file: Path, *, threads: int, more: Sequence[str] 
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _noted(failed(script.name, f"it did not end within {script.limit_s:.0f} s"), file)
+        return _noted(failed(script.name, f"it did not end within {script.limit_s:.0f} s", script.title), file)
     if file.is_file():
         try:
             report = read_report(file)
         except (KeyError, TypeError, ValueError) as error:
-            return _noted(failed(script.name, f"its report is none: {error!r}"), file)
+            return _noted(failed(script.name, f"its report is none: {error!r}", script.title), file)
         print(f"{script.name}: {time.monotonic() - began:.0f} s", flush=True)
         return report
     lines = [line for line in ended.stderr.splitlines() if line.strip()]
     last = lines[-1] if lines else "it said nothing"
     print("\n".join(lines[-20:]), file=sys.stderr, flush=True)
-    return _noted(failed(script.name, f"it ended with code {ended.returncode}: {last[:300]}"), file)
+    return _noted(failed(script.name, f"it ended with code {ended.returncode}: {last[:300]}", script.title), file)
 
 
 def _noted(report: Report, file: Path) -> Report:
