@@ -1,10 +1,11 @@
 import math
+import weakref
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rollwright.learner.logprobs import predictors_of, score_tokens, squared_masses
+from rollwright.learner.logprobs import KEPT_NUMBERS, predictors_of, score_tokens, squared_masses
 from tests.cases import case
 
 
@@ -68,6 +69,87 @@ def test_tokens_times_vocabulary_never_stand_at_once_forward_or_backward():
     assert largest.numbers <= num_tokens * vocab // 8
     expected = plain(hidden.detach(), head.detach(), targets, temperature, torch.zeros(vocab))
     assert float((scores.logprobs.detach() - expected[0]).abs().max()) < 1e-5
+
+
+class Alive(TorchDispatchMode):
+    """Remembers the most bytes of new tensors that were alive at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive = self.most = 0
+        self.known: set[int] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (list, tuple)) else [result]:
+            if isinstance(tensor, torch.Tensor):
+                self._meet(tensor.untyped_storage())
+        return result
+
+    def _meet(self, storage: torch.UntypedStorage) -> None:
+        if storage.data_ptr() not in self.known:
+            self.known.add(storage.data_ptr())
+            self.alive += storage.nbytes()
+            self.most = max(self.most, self.alive)
+            weakref.finalize(storage, self._gone, storage.data_ptr(), storage.nbytes())
+
+    def _gone(self, pointer: int, num_bytes: int) -> None:
+        self.known.discard(pointer)
+        self.alive -= num_bytes
+
+
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_a_wide_vocabulary_takes_less_than_15_percent_of_tokens_times_vocabulary(is_trained):
+    num_tokens, vocab = 4096, 8192
+    hidden, head = torch.randn(num_tokens, 8).requires_grad_(), torch.randn(vocab, 8).requires_grad_()
+    targets, temperature = torch.randint(0, vocab, (num_tokens,)), torch.ones(num_tokens)
+    with torch.set_grad_enabled(is_trained), Alive() as alive:
+        scores = score_tokens(hidden, head, targets, temperature)
+        if is_trained:
+            (scores.logprobs.sum() + scores.entropy.sum()).backward()
+    gradients = hidden.nbytes + head.nbytes if is_trained else 0
+    chunks = 2 * 256 * vocab * 4
+    assert chunks <= alive.most <= 0.15 * num_tokens * vocab * 4 + gradients
+
+
+def test_a_kept_table_and_one_made_anew_give_the_same_scores_and_gradients():
+    num_tokens, vocab = 1024, 5000
+    half = num_tokens // 2
+    assert half * vocab <= KEPT_NUMBERS < num_tokens * vocab
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(num_tokens, 16, generator=generator).requires_grad_()
+    head = torch.randn(vocab, 16, generator=generator).requires_grad_()
+    targets = torch.randint(0, vocab, (num_tokens,), generator=generator)
+    temperature = torch.rand(num_tokens, generator=generator) + 1
+
+    def scored(*parts: slice) -> tuple[torch.Tensor, ...]:
+        scores = [score_tokens(hidden[part], head, targets[part], temperature[part]) for part in parts]
+        logprobs, entropy = torch.cat([one.logprobs for one in scores]), torch.cat([one.entropy for one in scores])
+        return logprobs, entropy, *torch.autograd.grad(logprobs.square().sum() + entropy.square().sum(), (hidden, head))
+
+    *anew, of_head = scored(slice(0, num_tokens))
+    *kept, of_head_in_halves = scored(slice(0, half), slice(half, num_tokens))
+    assert all(torch.equal(*pair) for pair in zip(anew, kept, strict=True))
+    assert float((of_head - of_head_in_halves).norm()) <= 1e-6 * float(of_head.norm())
+
+
+def test_scores_are_the_same_to_the_last_bit_with_and_without_a_gradient():
+    hidden, head = torch.randn(300, 16).requires_grad_(), torch.randn(700, 16).requires_grad_()
+    targets, temperature = torch.randint(0, 700, (300,)), torch.full((300,), 0.7)
+    trained = score_tokens(hidden, head, targets, temperature)
+    with torch.no_grad():
+        scored = score_tokens(hidden, head, targets, temperature)
+    assert torch.equal(trained.logprobs, scored.logprobs)
+    assert torch.equal(trained.entropy, scored.entropy)
+
+
+def test_a_head_that_is_not_trained_gets_no_gradient_and_the_states_get_the_same_one():
+    hidden, head = torch.randn(30, 16).requires_grad_(), torch.randn(70, 16)
+    targets, temperature = torch.randint(0, 70, (30,)), torch.ones(30)
+    (frozen,) = torch.autograd.grad(score_tokens(hidden, head, targets, temperature).logprobs.sum(), hidden)
+    head.requires_grad_()
+    (trained,) = torch.autograd.grad(score_tokens(hidden, head, targets, temperature).logprobs.sum(), hidden)
+    assert torch.equal(frozen, trained)
 
 
 @pytest.mark.case("F53")

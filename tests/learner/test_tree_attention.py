@@ -157,15 +157,16 @@ def test_the_order_of_the_rows_changes_no_bit_of_a_token():
     rows = NAMED["system, task, turn, branch"]
     first, second = packed(rows), packed(rows[::-1])
     assert torch.equal(first.ends, second.ends)
-    *inputs, _ = states_of(first, (2, 2))
-    assert torch.equal(tree_attention(*inputs, first, 1 / 3), tree_attention(*inputs, second, 1 / 3))
+    query, key, value, _ = states_of(first, (2, 2))
+    one, other = (tree_attention(query, key, value, packing, 1 / 3) for packing in (first, second))
+    assert torch.equal(one, other)
 
 
 def test_the_two_halves_give_what_autograd_gives():
     packing = packed(NAMED["system, task, turn, branch"])
-    *inputs, due = states_of(packing, (2, 2))
-    out, saved = tree_forward(*inputs, packing, 1 / 3)
-    found = with_gradients(lambda q, k, v: tree_attention(q, k, v, packing, 1 / 3), inputs, due)
+    query, key, value, due = states_of(packing, (2, 2))
+    out, saved = tree_forward(query, key, value, packing, 1 / 3)
+    found = with_gradients(lambda q, k, v: tree_attention(q, k, v, packing, 1 / 3), (query, key, value), due)
     for ours, theirs in zip((out, *tree_backward(due, saved)), found, strict=True):
         assert torch.equal(ours, theirs)
 
@@ -174,9 +175,9 @@ def test_the_two_halves_give_what_autograd_gives():
 @pytest.mark.parametrize("name", ["system, task, turn, branch", "a branch at every token", "nothing shared"])
 def test_flex_attention_sees_what_the_tiles_see(name):
     packing = packed(NAMED[name])
-    *inputs, _ = states_of(packing, (2, 2))
-    found = flex_tree_attention(*inputs, packing, 1 / 3)
-    exact = tree_attention(*inputs, packing, 1 / 3)
+    query, key, value, _ = states_of(packing, (2, 2))
+    found = flex_tree_attention(query, key, value, packing, 1 / 3)
+    exact = tree_attention(query, key, value, packing, 1 / 3)
     assert float((found - exact).norm()) <= 2e-6 * float(exact.norm())
 
 

@@ -145,8 +145,8 @@ def packed_attention(
     query, key = query.to(value.dtype), key.to(value.dtype)
     if packed_rows is None:
         return _causal(query, key, value, scaling).transpose(1, 2).contiguous(), None
-    parts = (part[0].transpose(0, 1) for part in (query, key, value))
-    return tree_attention(*parts, packed_rows, scaling)[None], None
+    of_query, of_key, of_value = (part[0].transpose(0, 1) for part in (query, key, value))
+    return tree_attention(of_query, of_key, of_value, packed_rows, scaling)[None], None
 
 
 def refuse_mask(**arguments: Any) -> None:  # noqa: ANN401 - the interface hands over what a mask could need
