@@ -67,9 +67,9 @@ class Watch:
     def step_finished(self, report: StepReport) -> None:
         if report.stage != "rl":
             return
+        self.resident.append(resident_kib())
         if report.stage_step in self._counted_at:
             self.alive.append(alive())
-        self.resident.append(resident_kib())
 
     def run_started(self, report: RunStarted) -> None: ...
 

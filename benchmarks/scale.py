@@ -265,10 +265,17 @@ def slopes(cells: Sequence[Cell]) -> list[float]:
     return found
 
 
-def row(what: str, values: Sequence[float], unit: str) -> Row:
-    """A line of the report: the median, lowest and highest."""
+def row(what: str, cell: Cell, over: Cell, part: str | None = None) -> Row:
+    """Cost a token of a cell or of a part of it, and its ratio to the whole cost of another."""
+    values, base = cell.per_token(part), statistics.median(over.per_token())
     return Row(
-        what=what, ours=statistics.median(values), peer=None, ratio=None, low=min(values), high=max(values), unit=unit
+        what=what,
+        ours=statistics.median(values),
+        peer=None,
+        ratio=statistics.median(values) / base,
+        low=min(values) / base,
+        high=max(values) / base,
+        unit="µs/token",
     )
 
 
@@ -291,7 +298,7 @@ def compared(what: str, cells: Sequence[Cell], names: Sequence[int]) -> list[Row
     """Cost a token of each cell, and that of the dearest over that of the cheapest."""
     middles = [statistics.median(cell.per_token()) for cell in cells]
     rows = [
-        row(f"host work a token, {what} {name}", cell.per_token(), "µs/token")
+        row(f"host work a token, {what} {name}, and over {names[0]}", cell, cells[0])
         for name, cell in zip(names, cells, strict=True)
     ]
     return [*rows, asked(f"host work a token, dearest over cheapest {what}", [max(middles) / min(middles)], SPREAD)]
@@ -299,17 +306,8 @@ def compared(what: str, cells: Sequence[Cell], names: Sequence[int]) -> list[Row
 
 def part_rows(cell: Cell) -> list[Row]:
     """What the parts of the largest step take, the dearest first."""
-    total = statistics.median(cell.per_token())
     parts = sorted(cell.spent[0].seconds, key=lambda part: -statistics.median(cell.per_token(part)))
-    return [
-        replace(
-            row(f"of a step of {cell.tokens:,} tokens: {part}", cell.per_token(part), "µs/token"),
-            ratio=statistics.median(cell.per_token(part)) / total,
-            low=None,
-            high=None,
-        )
-        for part in parts
-    ]
+    return [row(f"of a step of {cell.tokens:,} tokens, and its share: {part}", cell, cell, part) for part in parts]
 
 
 def host_rows(options: argparse.Namespace) -> list[Row]:
@@ -321,7 +319,7 @@ def host_rows(options: argparse.Namespace) -> list[Row]:
     sizes = [size for size in SIZES if size <= options.largest]
     by_size = measured([Shape(num_tokens=size) for size in sizes], step, options.rounds)
     rows = [
-        row(f"host work a token, step of {size:,} tokens", cell.per_token(), "µs/token")
+        row(f"host work a token, step of {size:,} tokens, and over the largest", cell, by_size[-1])
         for size, cell in zip(sizes, by_size, strict=True)
     ]
     rows.append(asked("exponent of host work over tokens", slopes(by_size), EXPONENT))
@@ -338,7 +336,7 @@ def learner_rows(options: argparse.Namespace) -> list[Row]:
     sizes = [size for size in SIZES if size <= options.learner]
     cells = measured([Shape(num_tokens=size) for size in sizes], lambda groups: learner_step(groups, terms, learner), 1)
     rows = [
-        row(f"step with a learner, {size:,} tokens", cell.per_token(), "µs/token")
+        row(f"step with a learner, {size:,} tokens, and over the largest", cell, cells[-1])
         for size, cell in zip(sizes, cells, strict=True)
     ]
     return [*rows, asked("exponent of a step with a learner over tokens", slopes(cells), EXPONENT)]
