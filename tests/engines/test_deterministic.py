@@ -173,8 +173,8 @@ def test_the_probe_sees_a_row_that_depends_on_its_neighbors():
         def __getattr__(self, name):
             return getattr(self._inner, name)
 
-        def decode(self, token_ids, positions):
-            return self._inner.decode(token_ids, positions) + np.float32(1e-5) * len(token_ids)
+        def decode(self, places, token_ids, positions):
+            return self._inner.decode(places, token_ids, positions) + np.float32(1e-5) * len(token_ids)
 
     found = probe(Leaky())  # pyright: ignore[reportArgumentType] - a stand-in
     assert found is not None

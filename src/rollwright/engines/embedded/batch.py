@@ -30,7 +30,7 @@ class Drawn:
 
 
 class Batch:
-    """Rows by place. A place without a row is idle: it takes part in the products and is told to write nowhere."""
+    """Rows by place. A place without a row takes no part."""
 
     def __init__(self, num_places: int, max_context_tokens: int, vocab: int) -> None:
         """Reserve the arrays.
@@ -90,11 +90,10 @@ class Batch:
         self.is_active[place] = False
         self.is_watched[place] = False
 
-    def inputs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Last tokens and their positions, of the places up to the last row; position −1 where a place is idle."""
-        span = int(np.flatnonzero(self.is_active)[-1]) + 1
-        positions = self._prompt[:span] + self._count[:span] - 1
-        return self._last[:span], np.where(self.is_active[:span], positions, -1)
+    def inputs(self) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.int64]]:
+        """The places of rows, their last tokens, and the positions of these."""
+        places = np.flatnonzero(self.is_active)
+        return places, self._last[places], self._prompt[places] + self._count[places] - 1
 
     def draw(self, places: NDArray[np.intp], logits: Logits) -> Drawn:
         """Draw a token for each of these rows.
@@ -139,17 +138,6 @@ class Batch:
     def logprobs(self, place: int, since: int = 0) -> Logprobs:
         """Their log-probabilities."""
         return logprobs(self._logprobs[place, since : self._count[place]])
-
-    def exchange(self, first: int, second: int) -> None:
-        """Exchange the rows of two places."""
-        pair, swapped = [first, second], [second, first]
-        rules = self._rules
-        for array in (
-            *(self.is_active, self.is_watched, self._prompt, self._count, self._limit, self._last, self._seed),
-            *(self._context, self._uniform, self._stop_set, self._tokens, self._logprobs),
-            *(rules.temperature, rules.top_p, rules.top_k, rules.min_p),
-        ):
-            array[pair] = array[swapped]
 
     def _draw_ahead(self, places: NDArray[np.intp]) -> None:
         """Make the uniform numbers of the next positions of some rows, in one go."""

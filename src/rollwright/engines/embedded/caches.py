@@ -21,15 +21,13 @@ class EngineCounters:
     refilled_tokens: int = 0
     """Those of them that had been computed or drawn before, under weights that serve no more."""
     copied_tokens: int = 0
-    """Context tokens copied from a place of the same `share`."""
+    """Context tokens taken from a place of the same `share`."""
     kept_tokens: int = 0
     """Context tokens that were warm in their session."""
     drawn_tokens: int = 0
     decode_steps: int = 0
-    decode_places: int = 0
-    """Places that took part in decode steps; more than the rows where some were idle."""
-    moved_places: int = 0
-    """Exchanges that brought rows together."""
+    decode_rows: int = 0
+    """Rows of all decode steps; a step has the rows that draw, and no other."""
     evicted_sessions: int = 0
     """Open sessions whose cache was given up; 0 in the deterministic mode."""
 

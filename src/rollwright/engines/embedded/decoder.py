@@ -18,10 +18,6 @@ from rollwright.record import Chunk, Finish, GenerationRequest, Swap, ids, logpr
 
 __all__ = ["Decoder", "DecoderSettings"]
 
-_WIDTH_STEP = 8
-_MOST_IDLE = 1.25
-"""Rows are brought together when the places of a step are more than this times the rows."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderSettings:
@@ -123,13 +119,11 @@ class Decoder:
         if self._void:
             self._make_again()
             return
-        self._bring_together()
-        tokens, positions = self._batch.inputs()
-        logits = self._runner.decode(tokens, positions)
-        places = np.flatnonzero(self._batch.is_active)
+        places, tokens, positions = self._batch.inputs()
+        logits = self._runner.decode(places, tokens, positions)
         self._counters.decode_steps += 1
-        self._counters.decode_places += len(tokens)
-        self._advance(places, logits if len(places) == len(logits) else logits[places])
+        self._counters.decode_rows += len(places)
+        self._advance(places, logits)
 
     def expire(self, now: float) -> None:
         """End the turns whose deadline has come."""
@@ -283,29 +277,3 @@ class Decoder:
 
     def _session(self, turn: Turn) -> Session:
         return self._places.sessions[turn.request.session]
-
-    def _bring_together(self) -> None:
-        """Move rows to the first places where too many between them are idle."""
-        active = np.flatnonzero(self._batch.is_active)
-        width, needed = (-(-size // _WIDTH_STEP) * _WIDTH_STEP for size in (int(active[-1]) + 1, len(active)))
-        if width <= needed * _MOST_IDLE:
-            return
-        far = active[active >= needed].tolist()
-        near = np.flatnonzero(~self._batch.is_active[:needed]).tolist()
-        for first, second in zip(near, far, strict=False):
-            self._exchange(first, second)
-
-    def _exchange(self, first: int, second: int) -> None:
-        num_tokens = max(
-            *(self._places.length(place) for place in (first, second)),
-            *(self._batch.num_written(place) for place in (first, second)),
-        )
-        self._runner.exchange(first, second, num_tokens)
-        self._batch.exchange(first, second)
-        self._places.exchange(first, second)
-        turns = {second: self._drawing.pop(first, None), first: self._drawing.pop(second, None)}
-        for place, turn in turns.items():
-            if turn is not None:
-                turn.place = place
-                self._drawing[place] = turn
-        self._counters.moved_places += 1

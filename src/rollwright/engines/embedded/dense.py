@@ -1,13 +1,12 @@
-"""A dense decoder's own forward pass, with a cache of one slot a place.
+"""A dense decoder's own forward pass, over a cache in blocks.
 
 In the deterministic mode a row's bits must not depend on its neighbors (the probe repeats the measurement at start).
-So: rows of every product come in multiples of 8; attention is the explicit product with −inf masks; keys are padded to
-16, the queries of a prefill to 8; and the value product is summed over blocks of 256 keys from position 0, in order,
-since a longer sum is cut differently for different lengths. A prefill's last block is whole, a decode step's ends with
-its keys.
+So: rows of every product come in multiples of 8, and so do the queries of a prefill; the softmax is over whole blocks
+of 64 keys, with −inf behind a row's last; and the value product is summed in an order that its own row alone sets
+(`attention` says how), since a longer product is cut differently for different lengths.
 
-What lies behind a row's last token in its cache is never read with a weight other than 0, but it is read: every number
-there has to be finite. The last position of a place takes the writes of rows that only pad.
+What lies behind a row's last token in its blocks is never read with a weight other than 0, but it is read: every number
+there has to be finite. So a block is emptied when a place takes it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,16 +18,24 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rollwright.engines.embedded.attention import (
+    Lines,
+    Spread,
+    attend_many,
+    attend_one,
+    block_mask,
+    lines_of,
+    spread_of,
+)
+from rollwright.engines.embedded.blocks import BLOCK, WASTE_BLOCK, BlockTables, Change
 from rollwright.engines.embedded.dense_weights import DenseLayer, DenseWeights, lay_out
 from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
 from rollwright.engines.embedded.shapes import DenseShape
 
-__all__ = ["MAX_PRODUCT_ROWS", "ROW_MULTIPLE", "VALUE_BLOCK", "DenseRunner"]
+__all__ = ["MAX_PRODUCT_ROWS", "ROW_MULTIPLE", "DenseRunner"]
 
 ROW_MULTIPLE = 8
-VALUE_BLOCK = 256
 MAX_PRODUCT_ROWS = 2048
-_KEY_MULTIPLE = 16
 _PIECE_TOKENS = 512
 _ALWAYS_TOGETHER = 64
 """Rows of at most so many new tokens are computed together, however short the others are."""
@@ -36,18 +43,24 @@ _LOGIT_NUMBERS = 16_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Near:
-    """What several new tokens a row attend to."""
+class _Known:
+    """The lines of the last step, good as long as the same rows stand in the same blocks."""
 
-    places: Tensor
-    """(rows,)"""
-    spread: Tensor
-    """(tokens without padding,) where each stands among rows * width."""
-    width: int
-    """Queries a row, padded to 8."""
-    num_keys: int
-    last: Tensor
-    """(rows, width) the last position that each query sees."""
+    places: NDArray[np.intp]
+    sizes: NDArray[np.int64]
+    num_changes: int
+    """Of the tables."""
+    lines: Lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Targets:
+    """Where new keys and values go in one layer's cache."""
+
+    keys: Tensor
+    """(rows * kv heads * head size,) numbers of the keys, which lie turned."""
+    values: Tensor
+    """(rows * kv heads,) lines of the values."""
 
 
 class DenseRunner:
@@ -60,7 +73,6 @@ class DenseRunner:
         weights: DenseWeights,
         rotary: Tensor,
         num_places: int,
-        key_multiple: int = _KEY_MULTIPLE,
     ) -> None:
         """Reserve the caches.
 
@@ -69,26 +81,26 @@ class DenseRunner:
             weights: laid out, in the type and on the device to compute with.
             rotary: (2, n, head size) cosines and sines of positions 0 to n − 1; n is the longest context.
             num_places: contexts held at once; rounded up to a multiple of 8.
-            key_multiple: what decoding pads the number of keys to.
         """
         self._shape = shape
         self._weights = weights
         self._spare: DenseWeights | None = None
         """Served before; the next weights take its memory."""
-        self._key_multiple = key_multiple
         self._max_context = rotary.shape[1]
         self._num_places = _padded(num_places, ROW_MULTIPLE)
-        self._capacity = _padded(self._max_context + 1, VALUE_BLOCK)
         self._dtype, self._device = weights.embedding.dtype, weights.embedding.device
-        room = self._capacity - self._max_context
-        cosines, sines = F.pad(rotary.to(self._device, self._dtype), (0, 0, 0, room))
+        is_on_cpu = self._device.type == "cpu"
+        cosines, sines = rotary.to(self._device, self._dtype)
         half = shape.head_size // 2
         self._cosines, self._sines = cosines, torch.cat([-sines[:, :half], sines[:, half:]], dim=-1)
         # One place more than asked for: the scratch of `score`.
-        size = (shape.num_layers, 2, self._num_places + 1, shape.num_kv_heads, self._capacity, shape.head_size)
-        self._cache = torch.zeros(size, dtype=self._dtype, device=self._device)
-        self._keys = torch.arange(self._capacity, device=self._device)
-        self._row_starts = self._place_offsets()
+        self._tables = BlockTables(self._num_places + 1, self._max_context)
+        # On a CPU sums of bfloat16 lines would be rounded to bfloat16: the cache and the attention are wide there.
+        self._cache_dtype = torch.float32 if is_on_cpu else self._dtype
+        size = (shape.num_layers, 2, self._tables.num_blocks, shape.num_kv_heads, shape.head_size * BLOCK)
+        self._cache = torch.zeros(size, dtype=self._cache_dtype, device=self._device)
+        self._known: _Known | None = None
+        self._sees_lines = is_on_cpu
 
     @property
     def vocab(self) -> int:
@@ -120,24 +132,18 @@ class DenseRunner:
         return logits
 
     @torch.inference_mode()
-    def decode(self, token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
-        """Write one token at each of the first n places; position −1 leaves a place alone. (n, V) logits."""
-        size = _padded(len(token_ids), ROW_MULTIPLE)
-        ids = np.zeros(size, dtype=np.int64)
-        seen = np.full(size, -1, dtype=np.int64)
-        ids[: len(token_ids)], seen[: len(token_ids)] = token_ids, positions
-        num_keys = min(_padded(int(seen.max()) + 1, self._key_multiple), self._capacity)
-        where = torch.from_numpy(np.where(seen < 0, self._capacity - 1, seen)).to(self._device)
-        last = torch.from_numpy(np.maximum(seen, 0)).to(self._device)
-        targets = (self._row_starts[:, :size] + where[None, :, None]).reshape(-1)
-        mask = torch.where(self._keys[:num_keys] <= last[:, None], 0.0, -torch.inf)[:, None]
-        cosines, sines = self._cosines[where][:, None], self._sines[where][:, None]
-        hidden = F.embedding(torch.from_numpy(ids).to(self._device), self._weights.embedding)
-        for layer, cache in zip(self._weights.layers, self._cache, strict=True):
-            rotated, fused = self._project(hidden, layer, cosines, sines)
-            self._store(cache, targets, rotated, fused)
-            hidden = self._finish(hidden, self._attend_one(rotated, cache[:, :size], mask, num_keys), layer)
-        return self._logits(hidden)[: len(token_ids)]
+    def decode(self, places: NDArray[np.intp], token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
+        """Write one token at each of these places; (n, V) logits behind them."""
+        count, size = len(places), _padded(len(places), ROW_MULTIPLE)
+        for i in np.flatnonzero(positions // BLOCK >= self._tables.sizes[places]).tolist():
+            self._change(self._tables.reserve(int(places[i]), int(positions[i]), int(positions[i]) + 1))
+        ids, where = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        ids[:count], where[:count] = token_ids, positions
+        near = self._lines(places, positions) if self._sees_lines else self._spread(places, np.arange(count), 1)
+        targets = self._targets(places, np.arange(count), positions, size)
+        mask = block_mask(self._tensor(positions)[:, None], near.num_blocks)
+        hidden = self._layers(ids, where, targets, near, mask)
+        return self._logits(hidden)[:count]
 
     @torch.inference_mode()
     def score(self, token_ids: NDArray[np.int32], score_from: int) -> Iterator[Logits]:
@@ -156,22 +162,12 @@ class DenseRunner:
 
     @torch.inference_mode()
     def copy_prefix(self, source: int, target: int, num_tokens: int) -> None:
-        """Copy the first positions of one place to another."""
-        if source != target:
-            self._cache[:, :, target, :, :num_tokens] = self._cache[:, :, source, :, :num_tokens]
+        """Let one place begin as another: whole blocks are shared, the rest is copied."""
+        self._change(self._tables.share(source, target, num_tokens))
 
-    @torch.inference_mode()
-    def exchange(self, first: int, second: int, num_tokens: int) -> None:
-        """Exchange the first positions of two places."""
-        near = self._cache[:, :, :, :, :num_tokens]
-        kept = near[:, :, first].clone()
-        near[:, :, first] = near[:, :, second]
-        near[:, :, second] = kept
-
-    @torch.inference_mode()
     def scrub(self, place: int) -> None:
-        """Forget all numbers of a place."""
-        self._cache[:, :, place] = 0
+        """Forget a place; its blocks are emptied when they are taken again."""
+        self._tables.forget(place)
 
     @torch.inference_mode()
     def stage(self, tensors: Mapping[str, Tensor]) -> Install:
@@ -200,34 +196,81 @@ class DenseRunner:
         """All layers over new tokens, packed row behind row; (tokens padded to 8, hidden)."""
         lengths = np.array([len(row.token_ids) for row in rows])
         starts = np.array([row.start for row in rows])
+        places = np.array([row.place for row in rows])
+        for row in rows:
+            self._change(self._tables.reserve(row.place, row.start, row.start + len(row.token_ids)))
         width = _padded(int(lengths.max()), ROW_MULTIPLE)
         num_tokens = _padded(int(lengths.sum()), ROW_MULTIPLE)
         row_of = np.repeat(np.arange(len(rows)), lengths)
         step_of = np.arange(len(row_of)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        ids = np.zeros(num_tokens, dtype=np.int64)
+        ids, where = np.zeros(num_tokens, dtype=np.int64), np.zeros(num_tokens, dtype=np.int64)
         ids[: len(row_of)] = np.concatenate([row.token_ids for row in rows])
-        where = np.full(num_tokens, self._capacity - 1, dtype=np.int64)
-        where[: len(row_of)] = starts[row_of] + step_of
-        place_of = np.full(num_tokens, self._num_places, dtype=np.int64)
-        place_of[: len(row_of)] = np.array([row.place for row in rows])[row_of]
-        spread = self._tensor(row_of * width + step_of)
-        positions, places = self._tensor(where), self._tensor(place_of)
-        near = _Near(
-            places=self._tensor(np.array([row.place for row in rows])),
-            spread=spread,
-            width=width,
-            num_keys=min(_padded(int((starts + lengths).max()), _KEY_MULTIPLE), self._capacity),
-            last=self._tensor(starts[:, None] + np.arange(width)),
-        )
-        mask = torch.where(self._keys[: near.num_keys] <= near.last[..., None], 0.0, -torch.inf)[:, None]
-        targets = (self._row_starts[:, places] + positions[None, :, None]).reshape(-1)
+        positions = starts[row_of] + step_of
+        where[: len(row_of)] = positions
+        near = self._spread(places, row_of * width + step_of, width)
+        mask = block_mask(self._tensor(starts[:, None] + np.arange(width)), near.num_blocks)[:, None]
+        return self._layers(ids, where, self._targets(places, row_of, positions, num_tokens), near, mask)
+
+    def _layers(
+        self, ids: NDArray[np.int64], where: NDArray[np.int64], targets: _Targets, near: Lines | Spread, mask: Tensor
+    ) -> Tensor:
+        """All layers over (rows padded to 8) tokens at their positions."""
+        shape = self._shape
+        positions = self._tensor(where)
         cosines, sines = self._cosines[positions][:, None], self._sines[positions][:, None]
         hidden = F.embedding(self._tensor(ids), self._weights.embedding)
         for layer, cache in zip(self._weights.layers, self._cache, strict=True):
             rotated, fused = self._project(hidden, layer, cosines, sines)
             self._store(cache, targets, rotated, fused)
-            hidden = self._finish(hidden, self._attend_many(rotated, cache, mask, near), layer)
+            queries = rotated[:, : shape.num_heads].to(self._cache_dtype)
+            if isinstance(near, Lines):
+                attended = attend_one(queries[: len(mask)], cache[0], cache[1], mask, near)
+                attended = _pad_rows(attended)
+            else:
+                attended = attend_many(queries, cache, mask, near, shape)
+            hidden = self._finish(hidden, attended.to(self._dtype), layer)
         return hidden
+
+    def _lines(self, places: NDArray[np.intp], positions: NDArray[np.int64]) -> Lines:
+        """What these rows read; laid out anew when a row has entered a block, or others draw."""
+        known, sizes, changes = self._known, positions // BLOCK + 1, self._tables.num_changes
+        if (
+            known is None
+            or known.num_changes != changes
+            or not np.array_equal(known.places, places)
+            or not np.array_equal(known.sizes, sizes)
+        ):
+            lines = lines_of(self._tables.blocks[places], sizes, self._shape)
+            known = self._known = _Known(places=places, sizes=sizes, num_changes=changes, lines=lines)
+        return known.lines
+
+    def _spread(self, places: NDArray[np.intp], spread: NDArray[np.intp], width: int) -> Spread:
+        """What these rows read of all that stands in their places."""
+        widest = int(self._tables.sizes[places].max())
+        return spread_of(self._tables.blocks[places, :widest], spread, width, self._shape, self._device)
+
+    def _targets(
+        self, places: NDArray[np.intp], row_of: NDArray[np.intp], positions: NDArray[np.int64], size: int
+    ) -> _Targets:
+        """Where the tokens of rows go, at their positions; what only pads goes to waste."""
+        shape = self._shape
+        blocks = np.full(size, WASTE_BLOCK, dtype=np.int64)
+        offsets = np.zeros(size, dtype=np.int64)
+        blocks[: len(row_of)] = self._tables.blocks[places[row_of], positions // BLOCK]
+        offsets[: len(row_of)] = positions % BLOCK
+        pages = blocks[:, None] * shape.num_kv_heads + np.arange(shape.num_kv_heads)
+        numbers = pages[..., None] * shape.head_size + np.arange(shape.head_size)
+        numbers = numbers * BLOCK + offsets[:, None, None]
+        lines = pages * BLOCK + offsets[:, None]
+        return _Targets(keys=self._tensor(numbers.reshape(-1)), values=self._tensor(lines.reshape(-1)))
+
+    def _change(self, change: Change) -> None:
+        """Empty the blocks that a place has taken, and copy what it has to own."""
+        emptied, copied = change
+        if emptied:
+            self._cache.index_fill_(2, self._tensor(np.array(emptied)), 0)
+        for source, target in copied:
+            self._cache[:, :, target] = self._cache[:, :, source]
 
     def _project(self, hidden: Tensor, layer: DenseLayer, cosines: Tensor, sines: Tensor) -> tuple[Tensor, Tensor]:
         """Rotated queries and keys (rows, heads + kv heads, head size), and the fused projection with the values."""
@@ -241,41 +284,13 @@ class DenseRunner:
         turned = torch.cat([plain[..., half:], plain[..., :half]], dim=-1).mul_(sines)
         return (plain * cosines).add_(turned), fused
 
-    def _store(self, cache: Tensor, targets: Tensor, rotated: Tensor, fused: Tensor) -> None:
-        """Write keys and values of one layer at their flat targets, keys first."""
+    def _store(self, cache: Tensor, targets: _Targets, rotated: Tensor, fused: Tensor) -> None:
+        """Write keys and values of one layer."""
         shape = self._shape
-        lines = cache.view(-1, shape.head_size)
-        middle = len(targets) // 2
-        lines.index_copy_(0, targets[:middle], rotated[:, shape.num_heads :].reshape(-1, shape.head_size))
-        lines.index_copy_(0, targets[middle:], fused[:, shape.num_rotated :].reshape(-1, shape.head_size))
-
-    def _attend_one(self, rotated: Tensor, cache: Tensor, mask: Tensor, num_keys: int) -> Tensor:
-        """One query a row over the caches of the first places; (rows, heads * head size)."""
-        shape, rows = self._shape, len(rotated)
-        queries = rotated[:, : shape.num_heads].reshape(rows * shape.num_kv_heads, -1, shape.head_size)
-        keys, values = cache.view(2, rows * shape.num_kv_heads, self._capacity, shape.head_size)[:, :, :num_keys]
-        scores = torch.bmm(queries, keys.transpose(1, 2)).view(rows, shape.num_heads, num_keys).add_(mask)
-        shares = torch.softmax(scores, dim=-1).view(rows * shape.num_kv_heads, -1, num_keys)
-        return _sum_values(shares, values).view(rows, -1)
-
-    def _attend_many(self, rotated: Tensor, cache: Tensor, mask: Tensor, near: _Near) -> Tensor:
-        """Several queries a row, packed; (tokens, heads * head size)."""
-        shape, rows = self._shape, len(near.places)
-        heads, group, size = shape.num_kv_heads, shape.num_queries_per_kv, shape.head_size
-        spread = rotated.new_zeros(rows * near.width, shape.num_heads, size)
-        spread.index_copy_(0, near.spread, rotated[: len(near.spread), : shape.num_heads])
-        queries = spread.view(rows, near.width, heads, group, size).permute(0, 2, 3, 1, 4)
-        queries = queries.reshape(rows * heads, group * near.width, size)
-        keys = cache[0, :, :, : near.num_keys].index_select(0, near.places).view(rows * heads, near.num_keys, size)
-        scores = torch.bmm(queries, keys.transpose(1, 2)).view(rows, shape.num_heads, near.width, -1).add_(mask)
-        shares = torch.softmax(scores, dim=-1).view(rows * heads, group * near.width, near.num_keys)
-        num_values = _padded(near.num_keys, VALUE_BLOCK)
-        values = cache[1, :, :, :num_values].index_select(0, near.places).view(rows * heads, num_values, size)
-        mixed = _sum_values(F.pad(shares, (0, num_values - near.num_keys)), values)
-        mixed = mixed.view(rows, heads, group, near.width, size).permute(0, 3, 1, 2, 4).reshape(rows * near.width, -1)
-        packed = mixed.new_zeros(len(rotated), mixed.shape[1])
-        packed[: len(near.spread)] = mixed.index_select(0, near.spread)
-        return packed
+        keys = rotated[:, shape.num_heads :].reshape(-1)
+        cache[0].view(-1).scatter_(0, targets.keys, keys.to(self._cache_dtype))
+        values = fused[:, shape.num_rotated :].reshape(-1, shape.head_size)
+        cache[1].view(-1, shape.head_size).index_copy_(0, targets.values, values.to(self._cache_dtype))
 
     def _finish(self, hidden: Tensor, attended: Tensor, layer: DenseLayer) -> Tensor:
         """The output projection and the gated layer, each added to the stream."""
@@ -292,27 +307,11 @@ class DenseRunner:
     def _tensor(self, numbers: NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(numbers).to(self._device)
 
-    def _place_offsets(self) -> Tensor:
-        """(2, places, kv heads) flat line of position 0 in one layer's cache, keys then values."""
-        shape = self._cache.shape[1:4]
-        lines = torch.arange(int(np.prod(shape)), device=self._device) * self._capacity
-        return lines.view(shape)
-
 
 def _normed(hidden: Tensor, eps: float) -> Tensor:
     """Root-mean-square norm over the last axis, without its weight; a new tensor."""
     wide = hidden.float()
     return (wide * (wide.square().mean(dim=-1, keepdim=True).add_(eps)).rsqrt_()).to(hidden.dtype)
-
-
-def _sum_values(shares: Tensor, values: Tensor) -> Tensor:
-    """Attention-weighted values, in blocks of 256 keys from position 0, in order."""
-    num_keys = shares.shape[-1]
-    total = torch.bmm(shares[..., :VALUE_BLOCK], values[:, :VALUE_BLOCK])
-    for low in range(VALUE_BLOCK, num_keys, VALUE_BLOCK):
-        high = min(low + VALUE_BLOCK, num_keys)
-        total += torch.bmm(shares[..., low:high], values[:, low:high])
-    return total
 
 
 def _batches(rows: Sequence[PrefillRow]) -> Iterator[list[int]]:

@@ -64,12 +64,10 @@ class GenericRunner:
         return np.stack([self._forward(row.token_ids, self._caches[row.place])[-1] for row in rows])
 
     @torch.inference_mode()
-    def decode(self, token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
-        """Write one token at each of the first n places; position −1 leaves a place alone. (n, V) logits."""
-        logits = np.zeros((len(token_ids), self._vocab), dtype=np.float32)
-        for place in np.flatnonzero(positions >= 0).tolist():
-            logits[place] = self._forward(token_ids[place : place + 1], self._caches[place])[-1]
-        return logits
+    def decode(self, places: NDArray[np.intp], token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
+        """Write one token behind what each of these places holds; (n, V) logits behind them."""
+        held = [self._caches[place] for place in places.tolist()]
+        return np.stack([self._forward(token_ids[i : i + 1], cache)[-1] for i, cache in enumerate(held)])
 
     @torch.inference_mode()
     def score(self, token_ids: NDArray[np.int32], score_from: int) -> Iterator[Logits]:
@@ -80,11 +78,6 @@ class GenericRunner:
     def copy_prefix(self, source: int, target: int, num_tokens: int) -> None:
         """Never asked."""
         raise AssertionError("a generic cache is not copied")
-
-    def exchange(self, first: int, second: int, num_tokens: int) -> None:
-        """Exchange what two places hold."""
-        held = {place: self._caches.pop(place) for place in (first, second) if place in self._caches}
-        self._caches.update({first + second - place: cache for place, cache in held.items()})
 
     def scrub(self, place: int) -> None:
         """Forget a place."""

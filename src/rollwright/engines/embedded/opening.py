@@ -1,7 +1,6 @@
 """Makes an embedded engine from a model or a folder."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -26,9 +25,6 @@ from rollwright.engines.errors import DeterminismError, EngineError, Unsupported
 from rollwright.record import Capabilities, Swap, WeightReader
 
 __all__ = ["EmbeddedSettings", "load_engine", "make_runner", "open_engine"]
-
-_KEY_MULTIPLES = (16, 256)
-"""What decoding pads keys to: the first with which the probe passes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,30 +163,27 @@ def _make_dense(model: PreTrainedModel, settings: EmbeddedSettings) -> DenseRunn
     weights = lay_out(model.state_dict(), shape, dtype=dtype, device=device)
     rotary = _rotary(model, settings.max_context_tokens)
 
-    def make(num_layers: int, key_multiple: int) -> DenseRunner:
+    def make(num_layers: int) -> DenseRunner:
         return DenseRunner(
             shape=replace(shape, num_layers=num_layers),
             weights=replace(weights, layers=weights.layers[:num_layers]),
             rotary=rotary,
             num_places=settings.num_slots,
-            key_multiple=key_multiple,
         )
 
-    proved = _KEY_MULTIPLES[0] if settings.mode == "fast" else _first_proved(make, min(shape.num_layers, 2))
-    return make(shape.num_layers, proved)
+    if settings.mode == "deterministic":
+        _prove(make(min(shape.num_layers, 2)))
+    return make(shape.num_layers)
 
 
-def _first_proved(make: Callable[[int, int], DenseRunner], num_layers: int) -> int:
-    """The first key padding with which the probe finds nothing; all layers are alike, so a few of them are asked."""
-    found: str | None = None
-    for key_multiple in _KEY_MULTIPLES:
-        found = probe(make(num_layers, key_multiple))
-        if found is None:
-            return key_multiple
-    raise DeterminismError(
-        f"the deterministic mode cannot be kept on this machine with {torch.get_num_threads()} threads: {found}. "
-        "Try 1, 2, 4 or 8 threads, which were seen to hold, or set engine.mode to 'fast'."
-    )
+def _prove(runner: DenseRunner) -> None:
+    """Refuse the deterministic mode where the probe finds something; all layers are alike, so a few are asked."""
+    found = probe(runner)
+    if found is not None:
+        raise DeterminismError(
+            f"the deterministic mode cannot be kept on this machine with {torch.get_num_threads()} threads: {found}. "
+            "Try 1, 2, 4 or 8 threads, which were seen to hold, or set engine.mode to 'fast'."
+        )
 
 
 def _rotary(model: PreTrainedModel, num_positions: int) -> Tensor:

@@ -141,23 +141,6 @@ class Places:
             if session.name not in keeping:
                 session.lose(len(session.token_ids))
 
-    def length(self, place: int) -> int:
-        """Positions of a place that mean something: of its session, or of the prefix that stayed."""
-        holder, prefix = self._holders.get(place), self._prefixes.get(place)
-        of_session = 0 if holder is None else len(holder.token_ids)
-        return max(of_session, 0 if prefix is None else len(prefix.token_ids))
-
-    def exchange(self, first: int, second: int) -> None:
-        """Exchange what two places hold."""
-        prefixes = self._prefixes.get(first), self._prefixes.get(second)
-        self.remember(first, prefixes[1])
-        self.remember(second, prefixes[0])
-        holders = self._holders.pop(first, None), self._holders.pop(second, None)
-        for holder, place in zip(holders, (second, first), strict=True):
-            if holder is not None:
-                holder.place = place
-                self._holders[place] = holder
-
     def longest_idle(self, busy: Collection[str]) -> Session | None:
         """The session that has drawn nothing for longest; None where all are busy.
 

@@ -116,9 +116,11 @@ def _decode(runner: Runner, tokens: NDArray[np.int32], position: int, crowd: Cro
     """Force tokens, beside neighbors that write at the ends of their contexts."""
     found: list[Logits] = []
     for step in range(_STEPS):
-        given = np.full(crowd.width, tokens[step], dtype=np.int64)
-        positions = np.full(crowd.width, crowd.neighbor_tokens + step - 1, dtype=np.int64)
-        positions[1::5] = -1
-        given[crowd.place], positions[crowd.place] = tokens[position + step], position + step
-        found.append(runner.decode(given, positions)[crowd.place])
+        places = np.arange(crowd.width)
+        places = places[(places % 5 != 1) | (places == crowd.place)]
+        given = np.full(len(places), tokens[step], dtype=np.int64)
+        positions = np.full(len(places), crowd.neighbor_tokens + step - 1, dtype=np.int64)
+        mine = int(np.flatnonzero(places == crowd.place)[0])
+        given[mine], positions[mine] = tokens[position + step], position + step
+        found.append(runner.decode(places, given, positions)[mine])
     return found

@@ -52,8 +52,8 @@ class Runner(Protocol):
         """Write tokens; (n, V) logits behind the last token of each row."""
         ...
 
-    def decode(self, token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
-        """Write one token at each of the first n places; position −1 leaves a place alone. (n, V) logits."""
+    def decode(self, places: NDArray[np.intp], token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
+        """Write one token behind what each of these places holds; (n, V) logits behind them."""
         ...
 
     def score(self, token_ids: NDArray[np.int32], score_from: int) -> Iterator[Logits]:
@@ -61,11 +61,7 @@ class Runner(Protocol):
         ...
 
     def copy_prefix(self, source: int, target: int, num_tokens: int) -> None:
-        """Copy the first positions of one place to another."""
-        ...
-
-    def exchange(self, first: int, second: int, num_tokens: int) -> None:
-        """Exchange the first positions of two places; behind them neither holds anything that counts."""
+        """Let one place begin with the first positions of another; what either writes next is its own."""
         ...
 
     def scrub(self, place: int) -> None:
