@@ -289,7 +289,8 @@ class CausalLearner:
         return [own_share(plan) for plan in self._bare_plans(batch)]
 
     def _cut(self, plan: UpdatePlan) -> tuple[MicroBatch, ...]:
-        return cut(plan, token_budget=self.settings.token_budget, device=self.device)
+        budget, counted = self.settings.token_budget, self.scorer.counted
+        return cut(plan, token_budget=budget, device=self.device, counted=counted)
 
     def _followed(self, plan: UpdatePlan, objective: Objective) -> UpdateOutcome:
         """An update, and what the objective's controllers learn from it: the next one has their new coefficients."""

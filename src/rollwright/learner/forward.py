@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils import deterministic as fill
 from transformers import PreTrainedModel
 
+from rollwright.batches import Counted
 from rollwright.batches.layout import MicroBatch
 from rollwright.learner.dense import Activations, dense_hidden, why_not_dense
 from rollwright.learner.errors import LearnerError, ModelError
@@ -68,6 +69,11 @@ class Scorer:
                 f"{type(self.model).__name__} has no linear output head; such a model is not trained here."
             )
         return head
+
+    @property
+    def counted(self) -> Counted:
+        """What the budget of a micro-batch counts: padded rows are computed whole, whatever they share."""
+        return Counted.ROWS if self.path is Path.PADDED else Counted.DISTINCT
 
     def score(self, micro: MicroBatch, places: Tensor) -> TokenScores:
         """Log-probabilities and entropies of the tokens at `places`.

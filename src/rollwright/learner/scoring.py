@@ -47,7 +47,7 @@ def score_streams(
     is_scored = np.zeros(num_tokens, np.uint8)
     with deterministic(device), torch.no_grad():
         for plan in plans:
-            for micro in cut(plan, token_budget=token_budget, device=device):
+            for micro in cut(plan, token_budget=token_budget, device=device, counted=scorer.counted):
                 places = micro.action_mask.nonzero().squeeze(1)
                 index = micro.token_index[places].cpu().numpy()
                 measured = _measured(scorer, micro, places, measures)
