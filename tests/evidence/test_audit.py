@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from rollwright.evidence import CommitRows, RunFolder, check, query, query_text
-from rollwright.evidence.commits import CommitDraft, write_commit
+from rollwright.evidence.commits import CommitDraft, newest_digest, write_commit
 from rollwright.evidence.drafting import draft_tables
 from rollwright.evidence.shards import file_sha256
 from rollwright.record import Receipt
@@ -46,6 +46,7 @@ def planted_below_the_codec(path: Path, change: Callable[[Tables], None]) -> Pat
                 committed_at=START,
                 manifest_sha256=file_sha256(path / "manifest.json"),
                 last_seq=99,
+                previous_sha256=newest_digest(path),
                 tables=changed,
                 blobs=blobs,
             ),

@@ -27,12 +27,14 @@ __all__ = [
     "Commit",
     "CommitDraft",
     "CommitKind",
+    "WrittenCommit",
     "abandon",
     "broken_links",
     "clean",
     "commit_digest",
     "commit_path",
     "has_commits",
+    "newest_digest",
     "read_commits",
     "write_commit",
 ]
@@ -73,9 +75,20 @@ class CommitDraft:
     committed_at: datetime
     manifest_sha256: str
     last_seq: int
+    previous_sha256: str | None
+    """Of the file of the newest commit in force."""
     tables: Mapping[str, pa.Table]
     """By table name; empty ones get no shard."""
     blobs: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenCommit:
+    """A commit and what the next one names it by."""
+
+    commit: Commit
+    sha256: str
+    """Of its file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -140,7 +153,7 @@ def read_commits(root: Path) -> tuple[Commit, ...]:
     return tuple(sorted(found, key=lambda c: c.number))
 
 
-def write_commit(root: Path, draft: CommitDraft) -> Commit:
+def write_commit(root: Path, draft: CommitDraft) -> WrittenCommit:
     """Write the blobs and shards of a commit, then the commit.
 
     Raises:
@@ -167,15 +180,22 @@ def write_commit(root: Path, draft: CommitDraft) -> Commit:
                 committed_at=draft.committed_at,
                 manifest_sha256=draft.manifest_sha256,
                 last_seq=draft.last_seq,
-                previous_sha256=_newest_digest(root),
+                previous_sha256=draft.previous_sha256,
                 shards=tuple(file.shard(root) for file in files),
             )
-            write_file(commit_path(root, commit), _ADAPTER.dump_json(commit, indent=1) + b"\n")
+            content = _ADAPTER.dump_json(commit, indent=1) + b"\n"
+            write_file(commit_path(root, commit), content)
             sync_folders([root / "commits"])
     except BaseException:
         _unwrite(root, draft, files)
         raise
-    return commit
+    return WrittenCommit(commit=commit, sha256=hashlib.sha256(content).hexdigest())
+
+
+def newest_digest(root: Path) -> str | None:
+    """sha256 of the file of the newest commit in force; None before any."""
+    named = [path for path in (root / "commits").glob("*.json") if _NAME.fullmatch(path.name)]
+    return file_sha256(max(named, key=lambda path: int(path.name.partition("-")[0]))) if named else None
 
 
 def broken_links(root: Path, commits: Sequence[Commit]) -> tuple[Commit, ...]:
@@ -221,11 +241,6 @@ def _digests_of(root: Path, number: int) -> frozenset[str | None]:
     folder = root / "commits"
     paths = [*folder.glob(f"{number:06d}-*.json"), *(folder / "abandoned").glob(f"{number:06d}-*.json")]
     return frozenset(map(file_sha256, paths)) or frozenset({None})
-
-
-def _newest_digest(root: Path) -> str | None:
-    named = [path for path in (root / "commits").glob("*.json") if _NAME.fullmatch(path.name)]
-    return file_sha256(max(named, key=lambda path: int(path.name.partition("-")[0]))) if named else None
 
 
 def _assert_complete(root: Path, numbers: Sequence[int]) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +47,7 @@ class CommitRows:
 
 
 def draft_tables(
-    rows: CommitRows, retention: Retention, first_seq: int, known_tasks: frozenset[str]
+    rows: CommitRows, retention: Retention, first_seq: int, known_tasks: AbstractSet[str]
 ) -> tuple[Mapping[str, pa.Table], Mapping[str, bytes]]:
     """The tables of a commit, and the blobs they name.
 
@@ -79,6 +80,6 @@ def _numbered(ledger: pa.Table, first_seq: int) -> pa.Table:
     return ledger.set_column(0, ledger.schema.field("seq"), seq)
 
 
-def _without(tasks: pa.Table, known: frozenset[str]) -> pa.Table:
+def _without(tasks: pa.Table, known: AbstractSet[str]) -> pa.Table:
     is_new = np.array([task_id not in known for task_id in tasks.column("task_id").to_pylist()], dtype=np.bool_)
     return tasks.filter(is_new)

@@ -11,7 +11,8 @@ import os
 import shutil
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from io import RawIOBase
 from pathlib import Path
 
 from rollwright.evidence.errors import DiskFullError
@@ -62,10 +63,12 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     """
     temporary = {path: partial_of(path) for path in files}
     try:
-        for path, content in files.items():
-            temporary[path].write_bytes(content)
-        for name in temporary.values():
-            sync_path(name)
+        with ExitStack() as stack:
+            opened = [(stack.enter_context(temporary[path].open("wb", buffering=0)), files[path]) for path in files]
+            for file, content in opened:
+                _write_whole(file, content)
+            for file, _ in opened:
+                os.fsync(file.fileno())
         for path, name in temporary.items():
             name.rename(path)
         for folder in dict.fromkeys(path.parent for path in files):
@@ -129,6 +132,12 @@ def disk_errors(what: str, folder: Path, num_bytes: int) -> Generator[None]:
             f"cannot write {what} in {folder}: {error.strerror}{needed}. Everything committed before is safe: make "
             "room (or raise the quota), then `rollwright resume` goes on from the last checkpoint."
         ) from error
+
+
+def _write_whole(file: RawIOBase, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) or 0 :]
 
 
 def _sync_all(paths: Sequence[Path]) -> None:

@@ -31,6 +31,7 @@ from rollwright.evidence.commits import (
     abandon,
     broken_links,
     clean,
+    newest_digest,
     read_commits,
     write_commit,
 )
@@ -65,7 +66,8 @@ class RunFolder:
         self._lock = lock
         self._manifests = read_manifests(path)
         self._commits = read_commits(path)
-        self._tasks: frozenset[str] | None = None
+        self._tasks: set[str] | None = None
+        self._newest: tuple[int, str] | None = None
         self._sound = KnownSound()
 
     @classmethod
@@ -213,7 +215,7 @@ class RunFolder:
         """
         self._assert_writing()
         # A later command keeps its tasks itself: a resume may abandon the step that holds them.
-        known = self._own_tasks() if rows.kind == "step" else frozenset[str]()
+        known = self._own_tasks() if rows.kind == "step" else set[str]()
         tables, blobs = draft_tables(rows, self.manifest.receipts, self._last_seq + 1, known)
         draft = CommitDraft(
             number=self.next_commit,
@@ -222,13 +224,16 @@ class RunFolder:
             committed_at=at,
             manifest_sha256=self._manifests[-1].sha256,
             last_seq=self._last_seq + len(rows.ledger),
+            previous_sha256=self._newest_digest(),
             tables=tables,
             blobs=blobs,
         )
-        commit = write_commit(self.path, draft)
+        written = write_commit(self.path, draft)
+        commit = written.commit
         self._commits = (*self._commits, commit)
+        self._newest = (commit.number, written.sha256)
         if rows.kind == "step":
-            self._tasks = self._own_tasks() | {t.trajectory.task.task_id for t in rows.trajectories}
+            known.update(t.trajectory.task.task_id for t in rows.trajectories)
         return commit
 
     def commits_kept(self, commit: int) -> tuple[Commit, ...]:
@@ -357,11 +362,16 @@ class RunFolder:
     def _last_seq(self) -> int:
         return max((c.last_seq for c in self._commits), default=-1)
 
-    def _own_tasks(self) -> frozenset[str]:
+    def _newest_digest(self) -> str | None:
+        """As it was written; read where this process did not write the newest commit."""
+        number = self._commits[-1].number if self._commits else 0
+        return self._newest[1] if self._newest and self._newest[0] == number else newest_digest(self.path)
+
+    def _own_tasks(self) -> set[str]:
         if self._tasks is None:
             shards = [s for c in self._commits if c.kind == "step" for s in c.shards if s.table == TASKS.name]
             ids = [read_shard(self.path, s, TASKS).column("task_id").to_pylist() for s in shards]
-            self._tasks = frozenset(str(task_id) for part in ids for task_id in part)
+            self._tasks = {str(task_id) for part in ids for task_id in part}
         return self._tasks
 
     def _assert_writing(self) -> None:

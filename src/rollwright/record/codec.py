@@ -115,6 +115,7 @@ def encode_trajectories(trajectories: Sequence[ScoredTrajectory]) -> EncodedTraj
         rows[TENSORS.name] += [
             _tensor_row(name, s.segment, key, s.tensors[key], blobs)
             for s in trajectory.segments
+            if s.tensors
             for key in sorted(s.tensors)
         ]
         # What the environment paid is stored once, also where a scorer repeats it among its verdicts.

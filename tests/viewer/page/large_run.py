@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rollwright.evidence import CommitRows, RunFolder
-from rollwright.evidence.commits import CommitDraft, write_commit
+from rollwright.evidence.commits import CommitDraft, newest_digest, write_commit
 from rollwright.evidence.drafting import draft_tables
 from rollwright.evidence.shards import file_sha256
 from rollwright.record import Metric
@@ -61,6 +61,7 @@ def write_large_run(path: Path, *, segments: int = 1_000_000, steps: int = 400) 
                     committed_at=START + timedelta(seconds=30 * step),
                     manifest_sha256=digest,
                     last_seq=step * by_step["ledger"].num_rows - 1,
+                    previous_sha256=newest_digest(path),
                     tables={name: _joined(drafted.get(name), more.get(name)) for name in {*drafted, *more}},
                     blobs={},
                 ),
