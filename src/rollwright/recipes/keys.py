@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import cast, get_args, get_origin
 
 from pydantic import BaseModel
@@ -20,6 +21,7 @@ _ANYWHERE = ("kind", "name")
 """Names in so many sections that another section's is no hint."""
 
 
+@cache
 def dotted_keys(config: type[BaseModel]) -> tuple[str, ...]:
     """All dotted keys that `config` takes, those of every kind of a section included; list places are `*`."""
     return tuple(dict.fromkeys(_keys(config, "")))
