@@ -5,7 +5,7 @@ PYTHON ?= python3
 TORCH_INDEX ?=
 # More arguments for `rollwright train` or for pytest.
 ARGS ?=
-# Test workers; each holds torch to one thread.
+# Test workers, each of which holds torch to one thread, and threads of pyright.
 JOBS ?= 2
 # How many rows `make rows` prints beside their tests; empty: it prints the counts.
 SAMPLE ?=
@@ -47,7 +47,7 @@ check: lint test ## lint, types, imports and the tests that need no training
 lint: $(DEV) ## lint, types and imports alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --threads $(JOBS)
 	$(BIN)/lint-imports --no-logo
 
 format: $(DEV) ## rewrite the code in the house's form
