@@ -97,8 +97,9 @@ def test_tiles_cover_each_pair_that_sees_once_and_no_other(cuts):
     packing = packed(rows_of(cuts))
     count = torch.zeros(len(packing.distinct), len(packing.distinct), dtype=torch.int64)
     for tile in packing.blocks:
-        causal = torch.ones(count[tile.queries, tile.keys].shape, dtype=torch.int64).tril()
-        count[tile.queries, tile.keys] += causal if tile.mask is None else (tile.mask == 0).long()
+        size = (tile.queries.stop - tile.queries.start) // tile.repeats
+        causal = torch.block_diag(*[torch.ones(size, size).tril()] * tile.repeats)
+        count[tile.queries, tile.keys] += (causal if tile.mask is None else tile.mask == 0).long()
     for tile in packing.trunks:
         count[tile.queries, tile.keys] += 1 if tile.mask is None else (tile.mask == 0).long()
     assert torch.equal(count, sees(packing).long())
@@ -129,6 +130,7 @@ NAMED = {
     ],
     "a branch at every token": [[0] * depth + [1] for depth in range(150)],
     "nothing shared": [[row] * (row + 60) for row in range(5)],
+    "rows of one length": [[1] * 40 + [row] * 70 for row in range(5)] + [[2]],
 }
 
 
@@ -143,6 +145,11 @@ def test_a_shared_beginning_is_one_tile_whatever_the_number_of_rows():
     assert [tile.keys for tile in packing.trunks] == [slice(0, 301)]
     assert len(packing.blocks) <= 3
     assert packed(NAMED["nothing shared"]).trunks == ()
+
+
+def test_neighbors_of_one_length_are_one_tile():
+    blocks = packed(NAMED["rows of one length"]).blocks
+    assert [(tile.queries.stop - tile.queries.start, tile.repeats) for tile in blocks] == [(110, 1), (280, 4), (1, 1)]
 
 
 def test_the_number_of_tiles_grows_with_the_tokens_and_not_with_the_branches():

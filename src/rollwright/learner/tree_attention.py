@@ -31,7 +31,7 @@ class SavedAttention:
     out: Tensor
     """(u, H, d)"""
     log_sums: Tensor
-    """(K, H / K, u) float32, log Σ exp of each query's scaled scores."""
+    """(u, H) float32, log Σ exp of each query's scaled scores."""
     rows: PackedRows
     scaling: float
 
@@ -69,18 +69,17 @@ def tree_forward(
     Returns:
         (u, H, d), and what `tree_backward` needs; it refers to the inputs, which must stay as they are until then.
     """
-    num_keys = key.shape[1]
     total = query.new_empty(query.shape, dtype=torch.float32 if rows.trunks else query.dtype)
-    log_sums = query.new_empty(num_keys, query.shape[1] // num_keys, len(query), dtype=torch.float32)
+    log_sums = query.new_empty(query.shape[:2], dtype=torch.float32)
     for tile in rows.blocks:
         part, part_sums = _attend(query, key, value, tile, scaling)
-        _heads(total[tile.queries], num_keys).copy_(part)
-        log_sums[..., tile.queries] = part_sums
+        total[tile.queries] = part
+        log_sums[tile.queries] = part_sums
     for tile in rows.trunks:
         part, part_sums = _attend(query, key, value, tile, scaling)
-        sums = log_sums[..., tile.queries]
+        sums = log_sums[tile.queries]
         share = torch.sigmoid(part_sums - sums).unsqueeze(-1)
-        _heads(total[tile.queries], num_keys).lerp_(part.float(), share)
+        total[tile.queries].lerp_(part.float(), share)
         torch.logaddexp(sums, part_sums, out=sums)
     out = total.to(query.dtype)
     saved = SavedAttention(query=query, key=key, value=value, out=out, log_sums=log_sums, rows=rows, scaling=scaling)
@@ -97,17 +96,16 @@ def tree_backward(grad: Tensor, saved: SavedAttention) -> tuple[Tensor, Tensor, 
     Returns:
         (u, H, d), (u, K, d) and (u, K, d), of the types of the inputs.
     """
-    key, rows = saved.key, saved.rows
-    inputs = (saved.query, key, saved.value)
+    rows, inputs = saved.rows, (saved.query, saved.key, saved.value)
     totals = [one.new_empty(one.shape, dtype=torch.float32 if rows.trunks else one.dtype) for one in inputs]
     for tile in rows.blocks:
         parts = _part_gradients(grad, saved, tile)
         for total, part, where in zip(totals, parts, (tile.queries, tile.keys, tile.keys), strict=True):
-            _heads(total[where], key.shape[1]).copy_(part)
+            total[where] = part
     for tile in rows.trunks:
         parts = _part_gradients(grad, saved, tile)
         for total, part, where in zip(totals, parts, (tile.queries, tile.keys, tile.keys), strict=True):
-            _heads(total[where], key.shape[1]).add_(part)
+            total[where] += part
     of_query, of_key, of_value = (total.to(one.dtype) for total, one in zip(totals, inputs, strict=True))
     return of_query, of_key, of_value
 
@@ -166,35 +164,31 @@ class _TreeAttention(torch.autograd.Function):
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, tile: Tile, scaling: float) -> tuple[Tensor, Tensor]:
-    """(K, G, n, d) and (K, G, n) of a tile alone."""
-    q, k, v = _tile_heads(query, key, value, tile)
-    return _forward(q, k, v, 0.0, _is_causal(tile), attn_mask=tile.mask, scale=scaling)
+    """(n, H, d) and (n, H) of a tile alone."""
+    q, k, v = _heads(query, tile, tile.queries), _heads(key, tile, tile.keys), _heads(value, tile, tile.keys)
+    out, sums = _forward(q, k, v, 0.0, _is_causal(tile), attn_mask=tile.mask, scale=scaling)
+    return _states(out), _states(sums)
 
 
 def _part_gradients(grad: Tensor, saved: SavedAttention, tile: Tile) -> tuple[Tensor, Tensor, Tensor]:
-    """(K, G, n, d), (K, 1, m, d) and (K, 1, m, d): a tile's part in the gradients of its queries and keys."""
-    q, k, v = _tile_heads(saved.query, saved.key, saved.value, tile)
-    out, due = (_heads(one[tile.queries], len(k)) for one in (saved.out, grad))
-    sums = saved.log_sums[..., tile.queries]
-    of_query, of_key, of_value = _backward(
-        due, q, k, v, out, sums, 0.0, _is_causal(tile), attn_mask=tile.mask, scale=saved.scaling
+    """(n, H, d), (m, K, d) and (m, K, d): a tile's part in the gradients of its queries, keys and values."""
+    due, query, out, sums = (_heads(one, tile, tile.queries) for one in (grad, saved.query, saved.out, saved.log_sums))
+    key, value = (_heads(one, tile, tile.keys) for one in (saved.key, saved.value))
+    found = _backward(
+        due, query, key, value, out, sums, 0.0, _is_causal(tile), attn_mask=tile.mask, scale=saved.scaling
     )
-    if q.shape[1] == 1:
-        return of_query, of_key, of_value
-    return of_query, of_key.sum(1, keepdim=True), of_value.sum(1, keepdim=True)
+    of_query, of_key, of_value = (_states(one) for one in found)
+    return of_query, of_key, of_value
 
 
-def _tile_heads(query: Tensor, key: Tensor, value: Tensor, tile: Tile) -> tuple[Tensor, Tensor, Tensor]:
-    """Views of (K, G, n, d): each key serves a group of G queries."""
-    num_keys = key.shape[1]
-    q = _heads(query[tile.queries], num_keys)
-    k, v = (_heads(one[tile.keys], num_keys).expand(-1, q.shape[1], -1, -1) for one in (key, value))
-    return q, k, v
+def _heads(states: Tensor, tile: Tile, where: slice) -> Tensor:
+    """(n, H, …) seen as (repeats, H, n / repeats, …); the kernel lets K heads serve H."""
+    return states[where].unflatten(0, (tile.repeats, -1)).transpose(1, 2)
 
 
-def _heads(states: Tensor, num_keys: int) -> Tensor:
-    """(n, H, d) seen as (K, H / K, n, d)."""
-    return states.unflatten(1, (num_keys, -1)).permute(1, 2, 0, 3)
+def _states(heads: Tensor) -> Tensor:
+    """The same back again."""
+    return heads.transpose(1, 2).flatten(0, 1)
 
 
 def _is_causal(tile: Tile) -> bool:

@@ -36,6 +36,8 @@ class Tile:
     mask: Tensor | None
     """(queries, keys) float32, 0 where a query sees a key and -inf elsewhere; every query sees one. Without a mask a
     block is causal, and a trunk is seen whole."""
+    repeats: int = 1
+    """Causal blocks of one length that stand side by side in these ranges, each of which sees itself alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,7 +100,7 @@ def pack_rows(token_ids: Tensor, row_offsets: Tensor) -> PackedRows:
         state_of=torch.from_numpy(state_of).to(device),
         ends=seen_to,
         row_offsets=offsets,
-        blocks=tuple(_block(low, high, ends, device) for low, high in zip(bounds, bounds[1:], strict=False)),
+        blocks=tuple(_blocks(bounds, ends, device)),
         trunks=tuple(_trunks(stretches, bounds, ends, device)),
         flex_mask=None if device.type == "cpu" else tree_mask(seen_to),
     )
@@ -166,11 +168,26 @@ def _branch_ends(stretches: Iterable[_Stretch]) -> Iterator[int]:
     return (one.end for one in stretches if one.seen_to == one.end)
 
 
-def _block(low: int, high: int, ends: NDArray[np.int64], device: torch.device) -> Tile:
-    inside = ends[low:high]
-    is_causal = bool((inside >= high).all())
-    mask = None if is_causal else _mask(np.arange(low, high), np.arange(low, high), ends, device)
-    return Tile(queries=slice(low, high), keys=slice(low, high), mask=mask)
+def _blocks(bounds: list[int], ends: NDArray[np.int64], device: torch.device) -> Iterator[Tile]:
+    """Causal neighbors of one length as one tile."""
+    run, size, repeats = 0, 0, 0
+    for low, high in zip(bounds, bounds[1:], strict=False):
+        is_causal = bool((ends[low:high] >= high).all())
+        if repeats and not (is_causal and high - low == size):
+            yield _causal(run, low, repeats)
+            repeats = 0
+        if is_causal:
+            run, size, repeats = (run if repeats else low), high - low, repeats + 1
+        else:
+            places = np.arange(low, high)
+            mask = _mask(places, places, ends, device)
+            yield Tile(queries=slice(low, high), keys=slice(low, high), mask=mask)
+    if repeats:
+        yield _causal(run, bounds[-1], repeats)
+
+
+def _causal(low: int, high: int, repeats: int) -> Tile:
+    return Tile(queries=slice(low, high), keys=slice(low, high), mask=None, repeats=repeats)
 
 
 def _trunks(
