@@ -2,7 +2,7 @@
 
     python -m benchmarks.success [--json FILE] [--record FILE] [--only tuning]
 
-Model, tasks in their order, groups, batch, limits, objective, optimizer, rates, seeds and threshold stand in
+Model, tasks in their order, groups, batch, limits, optimizer, rates, seeds and the rule of the threshold stand in
 `benchmarks/tools_trl/plan.toml`, committed before they were run. An arm is one run of one side: a process with one
 thread on a core of its own, beside the other side's arm on another core, so that both have the same neighbors. Both
 write their weights every few updates, and one evaluator scores all of them afterwards, by the same tasks and seeds; its
@@ -21,7 +21,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import exp, inf, log, sqrt
+from math import exp, floor, inf, log, sqrt
 from pathlib import Path
 from typing import Any, Literal
 
@@ -289,15 +289,33 @@ def wanted(part: Part, rates: Mapping[Side, float], seed: int) -> list[Arm]:
     return [Arm(side, part, rates[side], seed, plan_digest(), (), {}) for side in SIDES]
 
 
-def tune(book: Book) -> dict[Side, Arm]:
-    """Every rate on both sides; the best of each."""
+def threshold_of(arms: Sequence[Arm], *, held: int, margin: float) -> float:
+    """The highest multiple of 0.05 that lies `margin` below what an arm held at so many scorings in a row."""
+    scores = [[point.success for point in arm.points] for arm in arms]
+    best = max(min(some[at : at + held]) for some in scores for at in range(len(some) - held + 1))
+    return floor((best - margin) * 20 + 1e-9) / 20
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What the tuning tasks decided."""
+
+    threshold: float
+    rates: Mapping[Side, float]
+
+
+def tune(book: Book) -> Tuned:
+    """Every rate on both sides: the threshold by TRL's arms, and the best rate of each side."""
     plan = PLAN["success"]
     found: list[Arm] = []
     for rate in plan["learning_rates"]:
-        found += book.arms(wanted("tuning", dict.fromkeys(SIDES, rate), plan["tuning_seed"]))
+        rates: dict[Side, float] = {side: rate for side in SIDES}
+        found += book.arms(wanted("tuning", rates, plan["tuning_seed"]))
         print(f"tuned at {rate:g}", file=sys.stderr, flush=True)
     print("\nTuning tasks:\n\n" + "\n".join(curves(sorted(found, key=lambda arm: arm.side))) + "\n", flush=True)
-    return {side: best_of([arm for arm in found if arm.side == side], plan["threshold"]) for side in SIDES}
+    of_side = {side: [arm for arm in found if arm.side == side] for side in SIDES}
+    threshold = threshold_of(of_side["trl"], held=plan["held"], margin=plan["margin"])
+    return Tuned(threshold, {side: best_of(arms, threshold).learning_rate for side, arms in of_side.items()})
 
 
 def main() -> None:
@@ -310,19 +328,18 @@ def main() -> None:
     prepare_model(plan["model"])
     peer_python()
     book = Book(asked.record)
-    best = tune(book)
-    rates = {side: arm.learning_rate for side, arm in best.items()}
-    print(f"chosen on tuning tasks: {rates}", flush=True)
+    tuned = tune(book)
+    print(f"by the tuning tasks: threshold {tuned.threshold:g}, rates {dict(tuned.rates)}", flush=True)
     if asked.only:
         return
-    arms = [arm for seed in plan["seeds"] for arm in book.arms(wanted("held_out", rates, seed))]
-    rows = rows_of(arms, plan["threshold"])
+    arms = [arm for seed in plan["seeds"] for arm in book.arms(wanted("held_out", tuned.rates, seed))]
+    rows = rows_of(arms, tuned.threshold)
     print("\nHeld-out tasks:\n\n" + "\n".join(curves(sorted(arms, key=lambda arm: arm.side))) + "\n")
     print("\n".join(table(rows)))
     for row in rows:
         print(f"{row.what}: {row.note}")
     if asked.json is not None:
-        about = {**machine(), "threads": 1, "plan": PLAN, "rates": rates, "arms": [asdict(arm) for arm in arms]}
+        about = {**machine(), "threads": 1, "plan": PLAN, "tuned": asdict(tuned), "arms": [asdict(arm) for arm in arms]}
         write_report(Report(name="success", rows=tuple(rows), about=about), asked.json)
 
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.paired import Comparison, compare
+from benchmarks.paired import Clock, Comparison, compare
 from benchmarks.report import Report, Row, machine, table, write_report
 from benchmarks.tools_trl.check import check
 from benchmarks.tools_trl.job import pace_job
@@ -43,7 +43,8 @@ def rows_of(model: str, found: Comparison, target: float | None) -> list[Row]:
     steps = PLAN["steps"]["counted"]
     name = f"(d) tool episodes, {num_parameters_of(model) / 1e6:.2f}M"
     rows: list[Row] = []
-    for what, clock, due in (("step", "wall_s", target), ("step, processor", "cpu_s", None)):
+    told: list[tuple[str, Clock, float | None]] = [("step", "wall_s", target), ("step, processor", "cpu_s", None)]
+    for what, clock, due in told:
         ratio = found.ratio(PEER, OURS, clock)
         row = Row(
             what=f"{name}: {what}",

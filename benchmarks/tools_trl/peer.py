@@ -8,6 +8,9 @@ What a person who wants it fast would set is set: no gradient checkpointing, no 
 reference model. A generation is limited to the tokens of a turn, so that no row goes on to the end of the episode.
 """
 
+# pyright: reportMissingImports=false
+# The interpreter of TRL's environment has them.
+
 import json
 import sys
 import tempfile
@@ -151,8 +154,12 @@ def pace(model: str, number: int) -> Span:
 
 
 def about() -> dict[str, object]:
-    versions = {"trl": trl.__version__, "transformers": transformers.__version__, "torch": torch.__version__}
-    return versions | {"threads": torch.get_num_threads()}
+    return {
+        "trl": trl.__version__,
+        "transformers": transformers.__version__,
+        "torch": str(torch.__version__),
+        "threads": torch.get_num_threads(),
+    }
 
 
 def main() -> None:

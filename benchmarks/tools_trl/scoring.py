@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Literal
 
 from benchmarks.tools_trl.job import Job
-from benchmarks.tools_trl.plan import PLAN
+from benchmarks.tools_trl.plan import PLAN, model_folder
 from benchmarks.tools_trl.prepare import recipe_of
-from rollwright.evaluation import Harness, evaluate
+from rollwright.evaluation import Evaluation, EvaluationProtocol, Harness, evaluate
 from rollwright.learner.models import load_causal_lm
 from rollwright.recipes.build.protocols import build_protocols
-from rollwright.recipes.build.session import lay_foundation, make_episodes, open_engine
+from rollwright.recipes.build.session import Foundation, lay_foundation, make_episodes, open_engine
 from rollwright.recipes.build.tasks import build_mixture
 from rollwright.recipes.build.world import build_world
 from rollwright.recipes.config.tasks import ArithmeticTasksConfig
@@ -54,8 +54,8 @@ def tasks_of(part: Part) -> tuple[Task, ...]:
 def score(part: Part, folders: Sequence[Path]) -> Iterator[Score]:
     """Score every folder, which holds weights and configuration; the tokenizer is that of the warm start."""
     plan = PLAN["scoring"]
-    model = PLAN["success"]["model"]
-    job = Job(model=str(_origin(model)), seed=plan["seed"], learning_rate=1.0, steps=1, save_every=0, out="")
+    origin = model_folder(PLAN["success"]["model"])
+    job = Job(model=str(origin), seed=plan["seed"], learning_rate=1.0, steps=1, save_every=0, out="")
     recipe = recipe_of(job).recipe
     engine = recipe.engine.model_copy(update={"num_slots": plan["slots"]})
     asked = recipe.evaluation.model_copy(update={"samples": plan["samples"], "temperature": plan["temperature"]})
@@ -63,38 +63,31 @@ def score(part: Part, folders: Sequence[Path]) -> Iterator[Score]:
     recipe = recipe.model_copy(update={"engine": engine, "evaluation": asked, "runtime": runtime})
     world = build_world(recipe)
     try:
-        foundation = lay_foundation(recipe, world, _origin(model), lambda: load_causal_lm(_origin(model)))
+        foundation = lay_foundation(recipe, world, origin, lambda: load_causal_lm(origin))
         [protocol] = build_protocols(recipe, world, foundation.rendering_revision)
         protocol = replace(protocol, tasks=tasks_of(part))
         for folder in folders:
-            loaded = replace(foundation, model=load_causal_lm(folder))
-            ids = count()
-
-            async def measured(loaded=loaded, ids=ids):  # noqa: ANN001, ANN202 - a closure of this loop
-                engine = open_engine(loaded, WeightShelf(), version=0)
-                try:
-                    episodes = make_episodes(loaded, engine)
-                    harness = Harness(
-                        take_group=lambda: next(ids),
-                        run_episode=lambda attempt: episodes.evaluate(protocol, attempt),
-                        score=episodes.score,
-                        now=lambda: datetime.now(UTC),
-                    )
-                    return await evaluate(protocol, harness, step=0)
-                finally:
-                    await engine.close()
-
-            found = asyncio.run(measured())
+            found = asyncio.run(_measured(replace(foundation, model=load_causal_lm(folder)), protocol))
             assert found.success is not None and found.low is not None and found.high is not None
             yield Score(str(folder), found.success, found.low, found.high)
     finally:
         world.close()
 
 
-def _origin(model: str) -> Path:
-    from benchmarks.tools_trl.plan import model_folder
-
-    return model_folder(model)
+async def _measured(foundation: Foundation, protocol: EvaluationProtocol) -> Evaluation:
+    ids = count()
+    engine = open_engine(foundation, WeightShelf(), version=0)
+    try:
+        episodes = make_episodes(foundation, engine)
+        harness = Harness(
+            take_group=lambda: next(ids),
+            run_episode=lambda attempt: episodes.evaluate(protocol, attempt),
+            score=episodes.score,
+            now=lambda: datetime.now(UTC),
+        )
+        return await evaluate(protocol, harness, step=0)
+    finally:
+        await engine.close()
 
 
 def main(part: str, folders: Sequence[str]) -> None:
