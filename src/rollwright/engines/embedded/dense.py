@@ -224,8 +224,7 @@ class DenseRunner:
             self._store(cache, targets, rotated, fused)
             queries = rotated[:, : shape.num_heads].to(self._cache_dtype)
             if isinstance(near, Lines):
-                attended = attend_one(queries[: len(mask)], cache[0], cache[1], mask, near)
-                attended = _pad_rows(attended)
+                attended = _pad_rows(attend_one(queries[: len(mask)], cache[0], cache[1], mask, near))
             else:
                 attended = attend_many(queries, cache, mask, near, shape)
             hidden = self._finish(hidden, attended.to(self._dtype), layer)
@@ -311,7 +310,8 @@ class DenseRunner:
 def _normed(hidden: Tensor, eps: float) -> Tensor:
     """Root-mean-square norm over the last axis, without its weight; a new tensor."""
     wide = hidden.float()
-    return (wide * (wide.square().mean(dim=-1, keepdim=True).add_(eps)).rsqrt_()).to(hidden.dtype)
+    squares = (wide * wide).sum(dim=-1, keepdim=True)
+    return (wide * squares.div_(wide.shape[-1]).add_(eps).rsqrt_()).to(hidden.dtype)
 
 
 def _batches(rows: Sequence[PrefillRow]) -> Iterator[list[int]]:
@@ -337,7 +337,8 @@ def _piece(row: PrefillRow, low: int) -> PrefillRow:
 
 
 def _pad_rows(hidden: Tensor) -> Tensor:
-    return F.pad(hidden, (0, 0, 0, -len(hidden) % ROW_MULTIPLE))
+    missing = -len(hidden) % ROW_MULTIPLE
+    return F.pad(hidden, (0, 0, 0, missing)) if missing else hidden
 
 
 def _padded(size: int, multiple: int) -> int:
