@@ -1,6 +1,6 @@
 """For how long a checkpoint a step holds up training, as a share of a step.
 
-    python benchmarks/checkpoints.py [--steps 20] [--taught 20] [--rounds 3] [--set KEY=VALUE ...]
+    python benchmarks/checkpoints.py [--steps 20] [--taught 20] [--rounds 3] [--set KEY=VALUE ...] [--json FILE]
 
 The default recipe is trained with a checkpoint a step, with one every second step, and with none between the first step
 and the last, each in a process of its own, in turns. Told of the RL steps between:
@@ -13,6 +13,7 @@ and the last, each in a process of its own, in turns. Told of the RL steps betwe
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from report import Report, Row, machine, versions, write_report
 
 ROOT = Path(__file__).parents[1]
 Arm = Literal["every step", "every second", "none between"]
@@ -79,6 +82,7 @@ def main() -> None:
     parser.add_argument("--taught", type=int, default=20, help="steps of the warm start before")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], help="a setting of the recipe, for all arms")
+    parser.add_argument("--json", type=Path, help="write what was found there")
     options = parser.parse_args()
     runs: dict[Arm, list[Steps]] = {arm: [] for arm in EVERY}
     with tempfile.TemporaryDirectory() as folder:
@@ -92,6 +96,29 @@ def main() -> None:
     between_arms, between_steps = compared(runs)
     print(f"a checkpoint a step holds the loop for {held:.1%} of a step; asked is {ASKED:.0%} at most")
     print(f"a step takes {between_arms:+.1%} beside the arm without, {between_steps:+.1%} from step to step")
+    if options.json:
+        shares = [run.held_share for run in runs["every step"]]
+        row = Row(
+            what="a checkpoint a step holds the loop, share of a step",
+            ours=held,
+            peer=None,
+            ratio=held,
+            low=min(shares),
+            high=max(shares),
+            target=ASKED,
+            target_side="at_most",
+            note=f"a step takes {between_arms:+.1%} beside the arm without, {between_steps:+.1%} from step to step",
+        )
+        about = {
+            **machine(),
+            **versions("rollwright", "torch"),
+            "threads": os.environ.get("OMP_NUM_THREADS", "not set"),
+            "recipe": "arithmetic-tool",
+            "settings": options.set,
+            "steps": options.steps,
+            "rounds": options.rounds,
+        }
+        write_report(Report(name="checkpoints", rows=(row,), about=about), options.json)
 
 
 if __name__ == "__main__":

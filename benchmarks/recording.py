@@ -1,12 +1,14 @@
 """What the record of a run costs it: receipts, ledger and store, as shares of its time and of its processor time.
 
     python benchmarks/recording.py [--steps 40] [--taught 150] [--rounds 3] [--warm-up 3] [--set KEY=VALUE]
+        [--json FILE]
 
 The default recipe is trained, a process a round. Told are its RL steps, where nothing is evaluated and no checkpoint is
 written, each from the moment at which it is handed to the store to that of the next one:
 
 - timed: what receipts, ledger and store (encode, compress, write, sync) take of the processor, on whichever thread; and
-  for how long they held the loop, which makes receipts and ledger on its way and waits for the store's step before;
+  for how long they held the loop, which makes receipts and ledger on its way and waits for the store's step before.
+  What reading the clocks takes is taken off again: the ledger is called for each slot and state;
 - compared: every second of these steps is left out of the store, and the others are held against those. This has in it
   what the store takes from other threads and caches, and not what receipts and ledger take.
 
@@ -15,6 +17,7 @@ Shares are of the same run: both sides of them are slower where the machine is b
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -28,6 +31,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 from unittest.mock import patch
+
+from report import Report, Row, machine, versions, write_report
 
 from rollwright.evidence import Commit, CommitRows, RunFolder
 from rollwright.recipes.resolve import resolve
@@ -50,8 +55,19 @@ class Spent:
 
     processor: dict[str, float] = field(default_factory=dict[str, float])
     clock: dict[str, float] = field(default_factory=dict[str, float])
+    reading: tuple[float, float] = (0.0, 0.0)
+    """What a call that does nothing is told to take, of the processor and by the clock."""
     is_counting: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def calibrate(self, calls: int = 5000) -> None:
+        """Find out what reading the clocks takes."""
+        self.is_counting = True
+        nothing = self.timed("nothing", lambda: None)
+        for _ in range(calls):
+            nothing()
+        self.reading = (self.processor.pop("nothing") / calls, self.clock.pop("nothing") / calls)
+        self.is_counting = False
 
     def timed(self, part: str, call: Callable[Given, Made]) -> Callable[Given, Made]:
         """The call, with what its thread takes for it."""
@@ -68,8 +84,8 @@ class Spent:
     def _add(self, part: str, processor_s: float, clock_s: float) -> None:
         if self.is_counting:
             with self.lock:
-                self.processor[part] = self.processor.get(part, 0.0) + processor_s
-                self.clock[part] = self.clock.get(part, 0.0) + clock_s
+                self.processor[part] = self.processor.get(part, 0.0) + processor_s - self.reading[0]
+                self.clock[part] = self.clock.get(part, 0.0) + clock_s - self.reading[1]
 
 
 @dataclass
@@ -121,6 +137,7 @@ class Watch:
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     """One run, in this process."""
     spent = Spent()
+    spent.calibrate()
     watch = Watch(spent, range(options.taught + options.warm_up, options.taught + options.steps - 1))
     commit = RunFolder.commit
 
@@ -199,6 +216,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-up", type=int, default=3, help="RL steps that are not told")
     parser.add_argument("--set", action="append", default=[], help="KEY=VALUE of the recipe, such as another model's")
+    parser.add_argument("--json", type=Path, help="write what was found there")
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.here:
@@ -211,6 +229,33 @@ def main() -> None:
     for what, shares in (("processor", processor), ("clock", clock)):
         timed, compared = statistics.median(shares.timed), statistics.median(shares.compared)
         print(f"{what}: timed {timed:.1%}, store compared {compared:+.1%}; asked is {ASKED:.0%} at most")
+    if options.json:
+        rows = (_row("of CPU seconds", processor), _row("of wall time", clock))
+        about = {
+            **machine(),
+            **versions("rollwright", "torch", "pyarrow"),
+            "threads": os.environ.get("OMP_NUM_THREADS", "not set"),
+            "recipe": "arithmetic-tool",
+            "settings": options.set,
+            "steps": options.steps,
+            "rounds": options.rounds,
+        }
+        write_report(Report(name="recording", rows=rows, about=about), options.json)
+
+
+def _row(of: str, shares: Shares) -> Row:
+    timed = statistics.median(shares.timed)
+    return Row(
+        what=f"receipts, ledger and store, share {of} of a step",
+        ours=timed,
+        peer=None,
+        ratio=timed,
+        low=min(shares.timed),
+        high=max(shares.timed),
+        target=ASKED,
+        target_side="at_most",
+        note=f"steps with the store against steps without it: {statistics.median(shares.compared):+.1%}",
+    )
 
 
 if __name__ == "__main__":
