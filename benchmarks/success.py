@@ -7,8 +7,8 @@ Model, tasks in their order, groups, batch, limits, optimizer, rates, seeds and 
 thread on a core of its own, beside the other side's arm on another core, so that both have the same neighbors. Both
 write their weights every few updates, and one evaluator scores all of them afterwards, by the same tasks and seeds; its
 seconds count for no side. First three rates on both sides at one seed, scored on tuning tasks; then each side's best at
-three seeds, scored on held-out tasks. Each arm becomes one line of the record, and is not run again while the plan and
-the line stand.
+three seeds, scored on held-out tasks. Each arm becomes one line of the record, and is not run again on the same machine
+while plan and commit stand.
 """
 
 import argparse
@@ -62,12 +62,15 @@ class Arm:
     seed: int
     plan: str
     """Digest of what decides it."""
+    commit: str
     points: tuple[Point, ...]
     about: Mapping[str, Any]
 
     @property
     def key(self) -> tuple[object, ...]:
-        return (self.side, self.part, self.learning_rate, self.seed, self.plan)
+        """Arms are the same where plan, code and machine are."""
+        where = [self.about[name] for name in ("processor", "cores", "memory_gib")]
+        return (self.side, self.part, self.learning_rate, self.seed, self.plan, self.commit, *where)
 
     def reached(self, threshold: float) -> Point | None:
         """The first weights that score at least this."""
@@ -79,9 +82,9 @@ class Arm:
 
     def line(self) -> str:
         """For the record."""
-        figures = {key: value for key, value in asdict(self).items() if key not in ("seed", "about")}
+        figures = {key: value for key, value in asdict(self).items() if key not in ("seed", "about", "commit")}
         told = {
-            "commit": _commit(),
+            "commit": self.commit,
             "command": "python -m benchmarks.success",
             "seeds": [self.seed],
             "figures": figures,
@@ -93,7 +96,7 @@ class Arm:
     def read(cls, line: str) -> "Arm":
         told = json.loads(line)
         points = tuple(Point(**point) for point in told["figures"].pop("points"))
-        return cls(**told["figures"], points=points, seed=told["seeds"][0], about=told["about"])
+        return cls(**told["figures"], points=points, seed=told["seeds"][0], commit=told["commit"], about=told["about"])
 
 
 class Book:
@@ -103,6 +106,12 @@ class Book:
         self._file = file
         lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
         self._arms = {arm.key: arm for arm in map(Arm.read, filter(None, lines))}
+        self._commit, self._machine = _commit(), machine()
+
+    def wanted(self, part: Part, rates: Mapping[Side, float], seed: int) -> list[Arm]:
+        """Both sides of a pair, here and now."""
+        where = self._commit, (), self._machine
+        return [Arm(side, part, rates[side], seed, plan_digest(), *where) for side in SIDES]
 
     def arms(self, wanted: Sequence[Arm]) -> list[Arm]:
         """Of those that are wanted, each as it was run; both sides of a pair are run at once where one is missing."""
@@ -203,7 +212,7 @@ def _scored(arm: Arm, out: Path) -> Arm:
         )
         for update, folder in _weights(out).items()
     )
-    return replace(arm, points=points, about=result["about"] | machine())
+    return replace(arm, points=points, about=result["about"] | dict(arm.about))
 
 
 def best_of(arms: Sequence[Arm], threshold: float) -> Arm:
@@ -284,11 +293,6 @@ def curves(arms: Sequence[Arm]) -> list[str]:
     return lines
 
 
-def wanted(part: Part, rates: Mapping[Side, float], seed: int) -> list[Arm]:
-    """Both sides of a pair, not yet run."""
-    return [Arm(side, part, rates[side], seed, plan_digest(), (), {}) for side in SIDES]
-
-
 def threshold_of(arms: Sequence[Arm], *, held: int, margin: float) -> float:
     """The highest multiple of 0.05 that lies `margin` below what an arm held at so many scorings in a row."""
     scores = [[point.success for point in arm.points] for arm in arms]
@@ -310,7 +314,7 @@ def tune(book: Book) -> Tuned:
     found: list[Arm] = []
     for rate in plan["learning_rates"]:
         rates: dict[Side, float] = {side: rate for side in SIDES}
-        found += book.arms(wanted("tuning", rates, plan["tuning_seed"]))
+        found += book.arms(book.wanted("tuning", rates, plan["tuning_seed"]))
         print(f"tuned at {rate:g}", file=sys.stderr, flush=True)
     print("\nTuning tasks:\n\n" + "\n".join(curves(sorted(found, key=lambda arm: arm.side))) + "\n", flush=True)
     of_side = {side: [arm for arm in found if arm.side == side] for side in SIDES}
@@ -332,7 +336,7 @@ def main() -> None:
     print(f"by the tuning tasks: threshold {tuned.threshold:g}, rates {dict(tuned.rates)}", flush=True)
     if asked.only:
         return
-    arms = [arm for seed in plan["seeds"] for arm in book.arms(wanted("held_out", tuned.rates, seed))]
+    arms = [arm for seed in plan["seeds"] for arm in book.arms(book.wanted("held_out", tuned.rates, seed))]
     rows = rows_of(arms, tuned.threshold)
     print("\nHeld-out tasks:\n\n" + "\n".join(curves(sorted(arms, key=lambda arm: arm.side))) + "\n")
     print("\n".join(table(rows)))
