@@ -23,7 +23,7 @@ ENOUGH_BYTES = 4 << 30
 def pytest_configure() -> None:
     """Lay the folders of tests in memory, where there is room and programs may be run.
 
-    Every commit of a run waits until the disk has it: a third of the suite's time, and nothing is shown by it.
+    Every commit of a run waits until the disk has it, a tenth of a second and more a step, and no test shows it.
     """
     if os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free > ENOUGH_BYTES:
         if not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:

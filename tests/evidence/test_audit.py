@@ -101,8 +101,8 @@ def twice(rows: CommitRows) -> CommitRows:
 
 
 def of_an_evaluation(rows: CommitRows) -> CommitRows:
-    held_out = scored_trajectory(group_id=500, slot=0, purpose="evaluation", version=1)
-    free = receipts(held_out, step=2, weight=0.0)
+    held_out = scored_trajectory(group_id=500, slot=0, purpose="evaluation", version=rows.step - 1)
+    free = receipts(held_out, step=rows.step, weight=0.0)
     return dataclasses.replace(rows, trajectories=[*rows.trajectories, held_out], receipts=[*rows.receipts, *free])
 
 
@@ -118,9 +118,10 @@ def with_a_segment_left_out(rows: CommitRows) -> CommitRows:
 
 
 def of_a_slot_that_was_filtered(rows: CommitRows) -> CommitRows:
+    first_group = rows.trajectories[0].trajectory.group_id
     ledger = [
         dataclasses.replace(r, state="filtered", rule="zero_contrast")
-        if r.state == "trained" and r.group_id == 2 and r.slot == 0
+        if r.state == "trained" and r.group_id == first_group and r.slot == 0
         else r
         for r in rows.ledger
     ]
@@ -129,12 +130,12 @@ def of_a_slot_that_was_filtered(rows: CommitRows) -> CommitRows:
 
 def of_an_earlier_step_again(rows: CommitRows) -> CommitRows:
     old = trained_step(1).trajectories[0]
-    again = [dataclasses.replace(r, update=2) for r in receipts(old, step=2, weight=0.0)]
+    again = [dataclasses.replace(r, update=rows.step) for r in receipts(old, step=rows.step, weight=0.0)]
     return dataclasses.replace(rows, receipts=[*rows.receipts, *again])
 
 
 def in_another_step_than_the_ledger_says(rows: CommitRows) -> CommitRows:
-    return dataclasses.replace(rows, ledger=[dataclasses.replace(r, step=3) for r in rows.ledger])
+    return dataclasses.replace(rows, ledger=[dataclasses.replace(r, step=rows.step + 1) for r in rows.ledger])
 
 
 FAULTS: Mapping[Rows, str] = {
@@ -237,14 +238,19 @@ STILL_FOUND_UNDER_SUMS = {fault: text for fault, text in FAULTS.items() if fault
                           (with_another_sum, with_a_weight_too_few, without_weights)}  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", STILL_FOUND_UNDER_SUMS, ids=lambda fault: fault.__name__)
-def test_under_sums_every_other_fault_is_still_found(tmp_path, fault):
-    path = planted(tmp_path / "run", fault, receipts="sums")
-    texts = [finding.text for finding in check(path).findings]
-    assert any(FAULTS[fault] in text for text in texts), texts
+@pytest.mark.parametrize(("retention", "faults"), [("runs", FAULTS), ("sums", STILL_FOUND_UNDER_SUMS)])
+def test_whatever_is_retained_the_faults_of_many_steps_are_each_found_in_their_own(tmp_path, retention, faults):
+    path = written_run(tmp_path / "run", steps=1, receipts=retention)
+    with RunFolder.open(path, "write") as folder:
+        for step, fault in enumerate(faults, 2):
+            folder.commit(fault(trained_step(step)), at=START)
+    findings = check(path).findings
+    for step, (fault, text) in enumerate(faults.items(), 2):
+        due = text.replace("trained in step 3", f"trained in step {step + 1}")
+        hurt = 1 if fault is of_an_earlier_step_again else step
+        assert any(due in f.text and is_of_step(f.place, hurt) for f in findings), (fault.__name__, findings)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_under_runs_every_fault_is_still_found(tmp_path, fault):
-    path = planted(tmp_path / "run", fault, receipts="runs")
-    assert any(FAULTS[fault] in finding.text for finding in check(path).findings)
+def is_of_step(place: str, step: int) -> bool:
+    """True for a place that names the update of a step or an episode of its two groups."""
+    return place.startswith((f"{step} policy", *(f"t{group:06d}-" for group in (2 * step - 2, 2 * step - 1))))
