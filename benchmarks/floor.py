@@ -1,6 +1,7 @@
 """The bare matrix products of a step's live tokens: what no implementation can leave out.
 
     python -m benchmarks.floor --workload a [--threads 1] [--device cpu] [--dtype float32]     (a worker)
+    python -m benchmarks.floor --of benchmarks/results/tools_trl.json [--json FILE]
 
 Every product with a weight, at the shapes and the precision of the step, and nothing else. Each prompt is live once:
 it is prefilled once for its group, and gone through once in the update. Sampling multiplies the rows that are still
@@ -9,14 +10,20 @@ and weights. Attention, norms, sampling itself, the optimizer and all bookkeepin
 """
 
 import argparse
+import json
 import random
-from collections.abc import Sequence
+import statistics
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.paired import serve
+from benchmarks.report import Report, Row, machine, table, write_report
 from benchmarks.workloads import HALF_BILLION, LONG_TAIL, TINY, WORKLOADS, Workload
 
 __all__ = ["Floor", "Linear", "LiveTokens", "linears_of", "lengths_of"]
@@ -113,15 +120,68 @@ def shape_of(model: str) -> dict[str, int]:
     }
 
 
+def rows_of_tool_episodes(file: Path, repetitions: int) -> list[Row]:
+    """Steps of tool episodes over their floor, from the report of `benchmarks.tools_trl`.
+
+    Tokens that a tool said are those by which the sequences of TRL's side exceed what rollwright sampled. Prompts are
+    left out and rows are taken as equally long, so this floor is a little too low, and the multiples of it too high.
+    """
+    about: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))["about"]
+    plan, rows = about["plan"], list[Row]()
+    episodes, steps = plan["episodes"]["batch_size"], plan["steps"]["counted"]
+    for model, raw in about["raw"].items():
+        sides = raw["sides"]
+        ours, peer = (statistics.fmean(c["tokens"] for c in sides[s]["counts"]) / steps for s in ("rollwright", "trl"))
+        shape = {**plan["models"][model], "vocab_size": plan["warm_start"]["vocabulary_tokens"]}
+        live = LiveTokens([0], [max(1, round(ours / episodes))] * episodes, observed=max(0, round(peer - ours)))
+        seconds = statistics.median(timed(Floor(*linears_of(shape), live, torch.empty(0)), repetitions))
+        for side in ("rollwright", "trl"):
+            taken = sides[side]["median_wall_s"] / steps
+            rows.append(
+                Row(
+                    what=f"(d) tool episodes, {model}: {side} over the floor",
+                    ours=taken,
+                    peer=seconds,
+                    ratio=taken / seconds,
+                    unit="s",
+                    target_side="at_most",
+                    note="the floor without prompts, not in turns with the sides",
+                )
+            )
+    return rows
+
+
+def timed(floor: Floor, repetitions: int) -> list[float]:
+    """Seconds of each repetition, after two that do not count."""
+    taken: list[float] = []
+    with torch.inference_mode():
+        for _ in range(repetitions + 2):
+            began = time.perf_counter()
+            floor.step()
+            taken.append(time.perf_counter() - began)
+    return taken[2:]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workload", choices=sorted(WORKLOADS), required=True)
+    asked_for = parser.add_mutually_exclusive_group(required=True)
+    asked_for.add_argument("--workload", choices=sorted(WORKLOADS), help="be a worker")
+    asked_for.add_argument("--of", type=Path, help="a report of benchmarks.tools_trl")
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
+    if asked.of is not None:
+        rows = rows_of_tool_episodes(asked.of, repetitions=7)
+        print("\n".join(table(rows)))
+        if asked.json is not None:
+            write_report(
+                Report(name="floor", rows=tuple(rows), about={**machine(), "threads": asked.threads}), asked.json
+            )
+        return
     work = WORKLOADS[asked.workload]
     lengths = lengths_of(work)
     live = LiveTokens([work.prompt_tokens] * work.groups, lengths)

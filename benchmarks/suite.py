@@ -42,6 +42,7 @@ class Script:
 SCRIPTS = (
     Script("against_trl", "A step of training against TRL"),
     Script("tools_trl", "Episodes with a calculator against TRL"),
+    Script("floor", "Episodes with a calculator over the floor", ("--of", str(RESULTS / "tools_trl.json"))),
     Script("success", "Time to a declared success against TRL", limit_s=4 * 3600.0),
     Script("engine", "The engine alone"),
     Script("learner", "The learner alone"),
