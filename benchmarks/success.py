@@ -319,7 +319,8 @@ def tune(book: Book) -> Tuned:
     print("\nTuning tasks:\n\n" + "\n".join(curves(sorted(found, key=lambda arm: arm.side))) + "\n", flush=True)
     of_side = {side: [arm for arm in found if arm.side == side] for side in SIDES}
     threshold = threshold_of(of_side["trl"], held=plan["held"], margin=plan["margin"])
-    return Tuned(threshold, {side: best_of(arms, threshold).learning_rate for side, arms in of_side.items()})
+    best: dict[Side, float] = {side: best_of(arms, threshold).learning_rate for side, arms in of_side.items()}
+    return Tuned(threshold, best)
 
 
 def main() -> None:
