@@ -134,7 +134,6 @@ NAMED = {
 }
 
 
-@pytest.mark.row("S247")
 @pytest.mark.parametrize("name", sorted(NAMED))
 def test_named_shapes_equal_every_row_alone(name):
     assert_equal_to_dense(packed(NAMED[name]), (2, 2), dtype=torch.float32, bound=2e-6)

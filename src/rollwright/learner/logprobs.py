@@ -1,7 +1,7 @@
 """Log-probabilities of given tokens and entropies of their distributions, a chunk of positions at a time.
 
 (tokens × vocabulary) never stands in memory at once: two chunks do, used again and again, and the backward pass makes
-each chunk's logits anew. A table of at most `KEPT_NUMBERS` is kept instead, which spares its second product. Logits are
+each chunk's logits anew. The first `KEPT_NUMBERS` are kept instead, which spares their second product. Logits are
 float32 whatever the model computes in (a step of bfloat16 near 20 is 0.125 nats), and temperature divides them before
 they are normalised.
 """
@@ -19,8 +19,7 @@ CHUNK_NUMBERS = 1 << 20
 LEAST_CHUNK = 256
 """Positions of a chunk, whatever the vocabulary: the head is read once a chunk."""
 KEPT_NUMBERS = 1 << 22
-"""Log-probabilities are kept for the backward pass where there are no more than these: 16 MiB, such as of 8,192 tokens
-at a vocabulary of 512."""
+"""Log-probabilities kept for the backward pass, in whole chunks: 16 MiB, or 8,192 tokens of a vocabulary of 512."""
 _LEAST = -1e30
 """Stands for -inf where a product with a probability of 0 must be 0."""
 
@@ -63,8 +62,8 @@ def score_tokens(
         One score a target. n = 0 gives empty scores that still hang on the graph. A logit of -inf is a probability
         of zero: it adds nothing to entropy or gradient.
     """
-    is_kept = torch.is_grad_enabled() and len(targets) * len(head) <= KEPT_NUMBERS
-    logprobs, entropy = _ChunkedScores.apply(hidden, head, bias, targets, temperature, is_kept)
+    most_kept = KEPT_NUMBERS if torch.is_grad_enabled() else 0
+    logprobs, entropy = _ChunkedScores.apply(hidden, head, bias, targets, temperature, most_kept)
     return TokenScores(logprobs=logprobs, entropy=entropy)
 
 
@@ -138,15 +137,16 @@ class _ChunkedScores(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401 - torch's context
-        *inputs: *tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, bool],
+        *inputs: *tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, int],
     ) -> tuple[Tensor, Tensor]:
-        hidden, head, bias, targets, temperature, is_kept = inputs
+        hidden, head, bias, targets, temperature, most_kept = inputs
         logprobs = hidden.new_empty(len(targets), dtype=torch.float32)
         entropy = torch.empty_like(logprobs)
         product = _Product.of(hidden, head, bias, temperature)
         kept: list[Tensor] = []
         for part in product.parts:
             logits = product.logits(part)
+            is_kept = part.stop * len(head) <= most_kept
             table = torch.empty_like(logits) if is_kept else product.second(part)
             logps = torch.log_softmax(logits, 1, out=table)
             logprobs[part] = logps.gather(1, targets[part, None]).squeeze(1)
@@ -168,7 +168,7 @@ class _ChunkedScores(torch.autograd.Function):
         grad_head = torch.zeros_like(product.head) if ctx.needs_input_grad[1] else None
         grad_bias = None if product.bias is None else torch.zeros_like(product.bias)
         for number, part in enumerate(product.parts):
-            logps = kept[number] if kept else _log_probabilities(product, part)
+            logps = kept[number] if number < len(kept) else _log_probabilities(product, part)
             grad = _logit_gradient(logps, product, part, due)
             with torch.autocast(hidden.device.type, enabled=False):
                 torch.mm(grad, product.head, out=grad_hidden[part])

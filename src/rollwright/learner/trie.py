@@ -53,7 +53,7 @@ class PackedRows:
     row_offsets: NDArray[np.int64]
     """(r + 1,) as given."""
     blocks: tuple[Tile, ...]
-    """Ranges that see themselves; together they are every distinct token once, in order."""
+    """Ranges that see themselves; together they are every distinct token once, in order. Tiles are for a CPU alone."""
     trunks: tuple[Tile, ...]
     """Shared beginnings, each seen by rows behind its block."""
     flex_mask: BlockMask | None
@@ -94,15 +94,15 @@ def pack_rows(token_ids: Tensor, row_offsets: Tensor) -> PackedRows:
     stretches = _stretches(lengths, shared, starts)
     ends = np.repeat([one.seen_to for one in stretches], [one.end - one.start for one in stretches])
     bounds = _block_bounds(stretches)
-    seen_to = torch.from_numpy(ends).to(device)
+    seen_to, has_tiles = torch.from_numpy(ends).to(device), device.type == "cpu"
     return PackedRows(
         distinct=torch.from_numpy(distinct).to(device),
         state_of=torch.from_numpy(state_of).to(device),
         ends=seen_to,
         row_offsets=offsets,
-        blocks=tuple(_blocks(bounds, ends, device)),
-        trunks=tuple(_trunks(stretches, bounds, ends, device)),
-        flex_mask=None if device.type == "cpu" else tree_mask(seen_to),
+        blocks=tuple(_blocks(bounds, ends)) if has_tiles else (),
+        trunks=tuple(_trunks(stretches, bounds, ends)) if has_tiles else (),
+        flex_mask=None if has_tiles else tree_mask(seen_to),
     )
 
 
@@ -168,7 +168,7 @@ def _branch_ends(stretches: Iterable[_Stretch]) -> Iterator[int]:
     return (one.end for one in stretches if one.seen_to == one.end)
 
 
-def _blocks(bounds: list[int], ends: NDArray[np.int64], device: torch.device) -> Iterator[Tile]:
+def _blocks(bounds: list[int], ends: NDArray[np.int64]) -> Iterator[Tile]:
     """Causal neighbors of one length as one tile."""
     run, size, repeats = 0, 0, 0
     for low, high in zip(bounds, bounds[1:], strict=False):
@@ -180,7 +180,7 @@ def _blocks(bounds: list[int], ends: NDArray[np.int64], device: torch.device) ->
             run, size, repeats = (run if repeats else low), high - low, repeats + 1
         else:
             places = np.arange(low, high)
-            mask = _mask(places, places, ends, device)
+            mask = _mask(places, places, ends)
             yield Tile(queries=slice(low, high), keys=slice(low, high), mask=mask)
     if repeats:
         yield _causal(run, bounds[-1], repeats)
@@ -190,26 +190,24 @@ def _causal(low: int, high: int, repeats: int) -> Tile:
     return Tile(queries=slice(low, high), keys=slice(low, high), mask=None, repeats=repeats)
 
 
-def _trunks(
-    stretches: Iterable[_Stretch], bounds: list[int], ends: NDArray[np.int64], device: torch.device
-) -> Iterator[Tile]:
+def _trunks(stretches: Iterable[_Stretch], bounds: list[int], ends: NDArray[np.int64]) -> Iterator[Tile]:
     """Neighbors of one block go together where the masked pairs cost less than a call."""
     group: list[_Stretch] = []
     block = 0
     for one in stretches:
         while bounds[block + 1] <= one.start:
             if group:
-                yield _trunk(group, bounds[block + 1], ends, device)
+                yield _trunk(group, bounds[block + 1], ends)
             group, block = [], block + 1
         behind = bounds[block + 1]
         if one.seen_to <= behind:
             continue
         if group and not _fits(group, one, behind):
-            yield _trunk(group, behind, ends, device)
+            yield _trunk(group, behind, ends)
             group = []
         group.append(one)
     if group:
-        yield _trunk(group, bounds[block + 1], ends, device)
+        yield _trunk(group, bounds[block + 1], ends)
 
 
 def _fits(group: list[_Stretch], one: _Stretch, behind: int) -> bool:
@@ -220,16 +218,16 @@ def _fits(group: list[_Stretch], one: _Stretch, behind: int) -> bool:
     return wasted <= CALL_PAIRS and (most - behind) * (one.end - group[0].start) <= MASK_NUMBERS
 
 
-def _trunk(group: list[_Stretch], behind: int, ends: NDArray[np.int64], device: torch.device) -> Tile:
+def _trunk(group: list[_Stretch], behind: int, ends: NDArray[np.int64]) -> Tile:
     keys = slice(group[0].start, group[-1].end)
     queries = slice(behind, max(one.seen_to for one in group))
     is_whole = all(one.seen_to == queries.stop for one in group)
     mask = None
     if not is_whole:
-        mask = _mask(np.arange(queries.start, queries.stop), np.arange(keys.start, keys.stop), ends, device)
+        mask = _mask(np.arange(queries.start, queries.stop), np.arange(keys.start, keys.stop), ends)
     return Tile(queries=queries, keys=keys, mask=mask)
 
 
-def _mask(queries: NDArray[np.int64], keys: NDArray[np.int64], ends: NDArray[np.int64], device: torch.device) -> Tensor:
+def _mask(queries: NDArray[np.int64], keys: NDArray[np.int64], ends: NDArray[np.int64]) -> Tensor:
     sees = (keys <= queries[:, None]) & (queries[:, None] < ends[keys])
-    return torch.from_numpy(np.where(sees, np.float32(0.0), np.float32(-np.inf))).to(device)
+    return torch.from_numpy(np.where(sees, np.float32(0.0), np.float32(-np.inf)))
