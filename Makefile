@@ -40,7 +40,7 @@ train: $(RUNTIME) ## set up, then train the default recipe with live progress
 	@$(BIN)/rollwright train arithmetic-tool $(ARGS)
 
 test: $(DEV) ## set up, then run the default tests, which need no training
-	$(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint test ## lint, types, imports and the tests that need no training
 

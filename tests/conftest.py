@@ -20,6 +20,10 @@ ENOUGH_BYTES = 4 << 30
 """Of memory for files, so that folders of tests are laid there."""
 
 
+SHORT = ("algorithms", "batches", "record", "rendering", "rollout", "statistics", "tasks", "tools")
+"""Rooms whose files take seconds each: they come last, so that no worker is left alone with a long file."""
+
+
 def pytest_configure() -> None:
     """Lay the folders of tests in memory, where there is room and programs may be run.
 
@@ -43,8 +47,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse a mark whose id does not exist, then keep the slice that was asked for."""
+    """Refuse a mark whose id does not exist, let short rooms come last, then keep the slice that was asked for."""
     _refuse_unknown_ids(items)
+    short = tuple(f"tests/{room}/" for room in SHORT)
+    items.sort(key=lambda item: item.nodeid.startswith(short))
     chosen = config.getoption("--slice")
     if chosen is not None:
         part, of = (int(number) for number in chosen.split("/"))
