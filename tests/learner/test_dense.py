@@ -1,5 +1,6 @@
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -82,7 +83,7 @@ def test_dense_layers_give_the_models_own_logits_and_every_gradient(family, shar
 def test_dense_layers_give_the_models_own_gradients_at_any_shape(seed):
     draw = random.Random(seed)
     num_kv_heads, share, head_size = draw.randint(1, 3), draw.randint(1, 3), 2 * draw.randint(2, 12)
-    numbers = {
+    numbers: dict[str, Any] = {
         **SIZES,
         "hidden_size": num_kv_heads * share * draw.randint(3, 9),
         "intermediate_size": draw.randint(3, 90),
