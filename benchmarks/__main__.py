@@ -60,8 +60,13 @@ def stored(script: Script) -> Report:
 def check(threads: int) -> int:
     """Say what fell."""
     faults: list[str] = []
+    try:
+        standings = read_standings()
+    except FileNotFoundError as error:
+        print(error, flush=True)
+        return 1
     with tempfile.TemporaryDirectory() as folder:
-        for name, standing in read_standings().items():
+        for name, standing in standings.items():
             script = next(script for script in SCRIPTS if script.name == name)
             file = Path(folder) / f"{name}.json"
             report = run_script(script, file, threads=threads, more=standing.arguments)
