@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from math import exp, floor, inf, log, sqrt
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +34,8 @@ from benchmarks.tools_trl.prepare import prepare_model, prepare_tasks
 Side = Literal["rollwright", "trl"]
 SIDES: tuple[Side, ...] = ("rollwright", "trl")
 Part = Literal["tuning", "held_out"]
+Clock = Literal["wall_s", "cpu_s", "update"]
+CLOCKS: Mapping[Clock, str] = {"wall_s": "seconds", "cpu_s": "processor seconds", "update": "updates"}
 RECORD = ROOT / "docs" / "proofs" / "time-to-success.jsonl"
 TARGET = 3.0
 STUDENT_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
@@ -72,9 +75,14 @@ class Arm:
         where = [self.about[name] for name in ("processor", "cores", "memory_gib")]
         return (self.side, self.part, self.learning_rate, self.seed, self.plan, self.commit, *where)
 
-    def reached(self, threshold: float) -> Point | None:
-        """The first weights that score at least this."""
-        return next((point for point in self.points if point.success >= threshold), None)
+    def reached(self, threshold: float, clock: Clock) -> float:
+        """Where the line between two scorings first comes to the threshold; inf: nowhere."""
+        for before, after in pairwise(self.points):
+            if after.success >= threshold:
+                share = max(0.0, threshold - before.success) / max(1e-9, after.success - before.success)
+                low, high = (float(getattr(point, clock)) for point in (before, after))
+                return low + min(1.0, share) * (high - low)
+        return inf
 
     @property
     def mean(self) -> float:
@@ -218,11 +226,7 @@ def _scored(arm: Arm, out: Path) -> Arm:
 def best_of(arms: Sequence[Arm], threshold: float) -> Arm:
     """By updates, which the machine does not decide; of equals, the one that scores more on average."""
 
-    def order(arm: Arm) -> tuple[float, float]:
-        reached = arm.reached(threshold)
-        return (inf if reached is None else reached.update, -arm.mean)
-
-    return min(arms, key=order)
+    return min(arms, key=lambda arm: (arm.reached(threshold, "update"), -arm.mean))
 
 
 @dataclass(frozen=True)
@@ -273,12 +277,11 @@ def row_of(what: str, sides: Mapping[Side, Sequence[float]], unit: str, target: 
 def rows_of(arms: Sequence[Arm], threshold: float) -> list[Row]:
     """Wall seconds, processor seconds and updates until the threshold, of the arms of all seeds."""
     rows: list[Row] = []
-    for unit, name, target in (("s", "wall_s", TARGET), ("s", "cpu_s", None), ("updates", "update", None)):
+    for clock, what in CLOCKS.items():
         sides: dict[Side, list[float]] = {side: [] for side in SIDES}
         for arm in sorted(arms, key=lambda one: one.seed):
-            reached = arm.reached(threshold)
-            sides[arm.side].append(inf if reached is None else float(getattr(reached, name)))
-        what = {"wall_s": "seconds", "cpu_s": "processor seconds", "update": "updates"}[name]
+            sides[arm.side].append(arm.reached(threshold, clock))
+        unit, target = ("updates", None) if clock == "update" else ("s", TARGET if clock == "wall_s" else None)
         rows.append(row_of(f"(e) {what} to a held-out success of {threshold:g}", sides, unit, target))
     return rows
 
