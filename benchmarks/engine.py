@@ -62,14 +62,18 @@ def measured(case: Case, sides: Sequence[str], options: argparse.Namespace) -> t
     missing: dict[str, str] = {}
     if "vllm" in sides and vllm_python() is None:
         missing["vllm"] = "its environment is not there; `make setup-vllm` makes it"
-    for side in [side for side in commands if side in PEERS]:
+    while True:
         try:
-            compare({side: commands[side]}, repetitions=1, warm_up=0, threads=options.threads, limit_s=LIMIT_S)
+            found = compare(commands, repetitions=options.repetitions, threads=options.threads, limit_s=LIMIT_S)
         except PairError as error:
+            side = str(error).split(maxsplit=1)[0]
+            if side not in PEERS:
+                raise
+            print(f"{case.name}: without {side}: {error}", file=sys.stderr)
             missing[side] = str(error).strip().splitlines()[-1]
-            print(f"{case.name}: {side} does not run: {error}", file=sys.stderr)
             del commands[side]
-    return compare(commands, repetitions=options.repetitions, threads=options.threads, limit_s=LIMIT_S), missing
+        else:
+            return found, missing
 
 
 def rows_of(case: Case, found: Comparison, missing: Mapping[str, str]) -> list[Row]:
@@ -152,8 +156,8 @@ def main() -> None:
         about["sides"] = {**about["sides"], **found.about}  # type: ignore[dict-item] - a mapping, as set above
         about["seconds"] = {**about["seconds"], case.name: found.to_json()["sides"]}  # type: ignore[dict-item]
         for side in found.timings:
-            cpu = found.median(side, "cpu_s")
-            print(f"{case.name:18} {side:14} {case.tokens / found.median(side):10,.0f} tokens/s  {cpu:.2f} s of CPU")
+            rate, cpu = case.tokens / found.median(side), found.median(side, "cpu_s")
+            print(f"{case.name:18} {side:14} {rate:10,.0f} tokens/s  {cpu:.2f} s of CPU", flush=True)
     rows += agreement()
     print("\n".join(table(rows)))
     if options.json:
