@@ -135,8 +135,7 @@ class DenseRunner:
     def decode(self, places: NDArray[np.intp], token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
         """Write one token at each of these places; (n, V) logits behind them."""
         count, size = len(places), _padded(len(places), ROW_MULTIPLE)
-        for i in np.flatnonzero(positions // BLOCK >= self._tables.sizes[places]).tolist():
-            self._change(self._tables.reserve(int(places[i]), int(positions[i]), int(positions[i]) + 1))
+        self._enter_blocks(places, positions)
         ids, where = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         ids[:count], where[:count] = token_ids, positions
         near = self._lines(places, positions) if self._sees_lines else self._spread(places, np.arange(count), 1)
@@ -229,6 +228,15 @@ class DenseRunner:
                 attended = attend_many(queries, cache, mask, near, shape)
             hidden = self._finish(hidden, attended.to(self._dtype), layer)
         return hidden
+
+    def _enter_blocks(self, places: NDArray[np.intp], positions: NDArray[np.int64]) -> None:
+        """Give a new block to each row that is about to write its first token there; nothing is copied then."""
+        taken: list[int] = []
+        for i in np.flatnonzero(positions // BLOCK >= self._tables.sizes[places]).tolist():
+            emptied, copied = self._tables.reserve(int(places[i]), int(positions[i]), int(positions[i]) + 1)
+            assert not copied
+            taken += emptied
+        self._change((taken, []))
 
     def _lines(self, places: NDArray[np.intp], positions: NDArray[np.int64]) -> Lines:
         """What these rows read; laid out anew when a row has entered a block, or others draw."""
