@@ -16,7 +16,7 @@ from rollwright.learner.trie import BLOCK_TOKENS, CALL_PAIRS, MASK_NUMBERS, Pack
 
 LENGTHS = st.sampled_from([0, 1, 2, 7, 30, BLOCK_TOKENS, 90])
 CUTS = st.tuples(st.integers(0, 1 << 16), st.integers(0, 1 << 16), LENGTHS, st.integers(0, 1 << 16))
-TRIES = st.lists(CUTS, min_size=1, max_size=12)
+TRIES = st.lists(CUTS, min_size=1, max_size=8)
 """Each row takes a beginning of a row before it, of any length, and goes on from there."""
 HEADS = st.sampled_from([(1, 1), (1, 3), (2, 2), (3, 1)])
 
@@ -91,7 +91,7 @@ def test_every_token_stands_where_one_with_the_same_beginning_is_computed(cuts):
     assert len(set(zip(states, beginnings, strict=True))) == len(set(beginnings)) == len(packing.distinct)
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(TRIES)
 def test_tiles_cover_each_pair_that_sees_once_and_no_other(cuts):
     packing = packed(rows_of(cuts))
@@ -108,7 +108,7 @@ def test_tiles_cover_each_pair_that_sees_once_and_no_other(cuts):
     assert torch.equal(by_ends, sees(packing))
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(TRIES, HEADS)
 def test_output_and_gradients_equal_every_row_alone(cuts, heads):
     assert_equal_to_dense(packed(rows_of(cuts)), heads, dtype=torch.float32, bound=2e-6)
