@@ -79,6 +79,14 @@ def test_dense_layers_give_the_models_own_logits_and_every_gradient(family, shar
     assert_equal_gradients(gradients_through(model, dense), expected, 2e-4)
 
 
+def test_a_padding_token_in_a_row_gets_the_gradient_that_the_model_gives_it():
+    model = uneven(model_of(DENSE["llama"]))
+    rows = [torch.tensor([3, 0, 7, 0, 5]), torch.tensor([0, 2])]
+    expected = gradients_through(model, plain_logits(model, rows))
+    assert not expected["model.embed_tokens.weight"][0].any()
+    assert_equal_gradients(gradients_through(model, dense_logits(model, rows)), expected, 2e-4)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_dense_layers_give_the_models_own_gradients_at_any_shape(seed):
     draw = random.Random(seed)

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import assert_never
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import LlamaConfig, MistralConfig, PreTrainedModel, Qwen2Config, Qwen3Config
 
@@ -93,7 +93,8 @@ def dense_hidden(
     """
     parameters = dict(model.named_parameters())
     shape = _shape_of(model.config, parameters, dtype)
-    states = nn.functional.embedding(token_ids[rows.distinct], parameters["model.embed_tokens.weight"])
+    # The module and not its weight: where it has a padding token, that token's row gets no gradient.
+    states: Tensor = model.get_input_embeddings()(token_ids[rows.distinct])
     turns = _turns(model, states, position_ids[rows.distinct])
 
     def layer(number: int, states: Tensor) -> Tensor:
