@@ -59,5 +59,5 @@ def pace_job(model: str, number: int) -> Job:
 def read_tasks(job: Job) -> list[dict[str, Any]]:
     """The tasks of a run in the order in which they are drawn, one for each group."""
     groups = PLAN["episodes"]["batch_size"] // PLAN["episodes"]["group_size"]
-    lines = tasks_file(f"train-{job.seed}").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines[: groups * job.steps]]
+    lines = tasks_file(job.seed, groups * job.steps).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]

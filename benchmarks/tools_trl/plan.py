@@ -24,9 +24,9 @@ def digest_of(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def tasks_file(name: str) -> Path:
-    """Tasks in order, one JSON object a line: `train-SEED`, `tuning` or `held-out`."""
-    return CACHE / f"tasks-{name}.jsonl"
+def tasks_file(seed: int, count: int) -> Path:
+    """So many training tasks in the order in which a run of this seed draws them, one JSON object a line."""
+    return CACHE / f"tasks-{seed}-{count}.jsonl"
 
 
 def peer_python() -> str:

@@ -139,7 +139,8 @@ def prepare_tasks(job: Job) -> Path:
     stage = recipe.stages[0].name
     order = TaskOrder(build_mixture(recipe.tasks, seed=job.seed), seed=seed_of(job.seed, "order", stage))
     groups = recipe.rollout.batch_size // recipe.rollout.group_size
-    return _written(tasks_file(f"train-{job.seed}"), (order.take() for _ in range(groups * job.steps)))
+    count = groups * job.steps
+    return _written(tasks_file(job.seed, count), (order.take() for _ in range(count)))
 
 
 def _written(file: Path, tasks: Iterable[Task]) -> Path:
