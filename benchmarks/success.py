@@ -242,8 +242,8 @@ class Interval:
 
 
 def interval_of(values: Sequence[float]) -> Interval | None:
-    """Student's, of the logarithms; None where a seed did not come there."""
-    if inf in values or len(values) not in STUDENT_95:
+    """Student's, of the logarithms; None where a seed did not come there, or was there from the start."""
+    if inf in values or 0 in values or len(values) not in STUDENT_95:
         return None
     logs = [log(value) for value in values]
     mean, half = statistics.fmean(logs), STUDENT_95[len(logs)] * statistics.stdev(logs) / sqrt(len(logs))
@@ -252,13 +252,18 @@ def interval_of(values: Sequence[float]) -> Interval | None:
 
 def row_of(what: str, sides: Mapping[Side, Sequence[float]], unit: str, target: float | None) -> Row:
     """TRL over rollwright, seed by seed, and whether the intervals lie apart."""
-    ratios = sorted(t / o for o, t in zip(sides["rollwright"], sides["trl"], strict=True) if o < inf)
+    ratios = sorted(t / o for o, t in zip(sides["rollwright"], sides["trl"], strict=True) if 0 < o < inf)
     spans = {side: interval_of(sides[side]) for side in SIDES}
     ours, theirs = spans["rollwright"], spans["trl"]
     if ours is None or theirs is None or len(ratios) < len(sides["trl"]):
         told = ", ".join(f"{side} {[f'{v:.1f}' for v in values]}" for side, values in sides.items())
         return Row(
-            what=what, ours=None, peer=None, ratio=None, target=target, note=f"not every seed came there: {told}"
+            what=what,
+            ours=None,
+            peer=None,
+            ratio=None,
+            target=target,
+            note=f"not every seed came there from below: {told}",
         )
     is_apart = ours.high < theirs.low
     return Row(
