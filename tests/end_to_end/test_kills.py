@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from rollwright.evidence import RunFolder, StoredRun, content_hash, table_hashes
+from rollwright.evidence import RunFolder, StoredRun, check, content_hash, table_hashes
 from rollwright.evidence.shards import read_shard
 from rollwright.recipes.drills.account import Account, Due, account_of
 from rollwright.record.codec import decode_ledger
@@ -201,6 +201,7 @@ def test_groups_that_a_kill_finds_open_are_dispatched_again_and_the_run_replays(
     assert ended.code == 0, ended.err
     assert whole_account(path, 2).by_state["requeued"] > 0
     assert_balances_at_every_step(path)
+    assert check(path).findings == ()
     assert_replays(path, tmp_path)
 
 
