@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rollwright.engines.embedded.blocks import BLOCK
-from rollwright.engines.embedded.shapes import DenseShape
+from rollwright.engines.embedded.layer_cache import LayerCache
+from rollwright.engines.embedded.shapes import ROW_MULTIPLE, DenseShape
 
 __all__ = ["Lines", "Spread", "attend_many", "attend_one", "block_mask", "lines_of", "spread_of"]
 
@@ -40,9 +41,9 @@ class Lines:
     values: Tensor
     """(live * 64,) lines of values."""
     value_ends: Tensor
-    """(rows * heads + 1,) where the lines of each row and head begin."""
+    """(rows padded to 8 * heads + 1,) where the lines of each row and head begin; a row that only pads has none."""
     query_of: Tensor
-    """(live,) which of the rows * heads queries."""
+    """(live,) which of the rows * (heads + kv heads) queries and keys."""
     live: Tensor | None
     """(live,) which of the rows * heads * blocks; None where all are."""
 
@@ -85,38 +86,39 @@ def lines_of(tables: NDArray[np.int64], sizes: NDArray[np.int64], shape: DenseSh
     else:
         live = np.flatnonzero(counts)
         pages = pages.reshape(-1)[live]
-    query_of = np.arange(rows * heads).repeat(np.repeat(sizes, heads))
+    turned = np.arange(rows)[:, None] * shape.num_rotated + np.arange(heads)
+    read = np.zeros(-(-rows // ROW_MULTIPLE) * ROW_MULTIPLE, dtype=np.int64)
+    read[:rows] = sizes
     return Lines(
         num_blocks=widest,
         keys=_spans(pages, shape.head_size),
         key_ends=_ends(counts, shape.head_size),
         values=_spans(pages, BLOCK),
-        value_ends=_ends(np.repeat(sizes, heads), BLOCK),
-        query_of=torch.from_numpy(query_of),
+        value_ends=_ends(np.repeat(read, heads), BLOCK),
+        query_of=torch.from_numpy(turned.reshape(-1).repeat(np.repeat(sizes, heads))),
         live=None if live is None else torch.from_numpy(live),
     )
 
 
-def attend_one(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, lines: Lines) -> Tensor:
+def attend_one(rotated: Tensor, cache: LayerCache, mask: Tensor, lines: Lines) -> Tensor:
     """One query a row.
 
     Args:
-        queries: (rows, heads, head size).
-        keys: (blocks, kv heads, head size, 64) of one layer.
-        values: (blocks, kv heads, 64, head size).
+        rotated: (rows padded to 8, heads + kv heads, head size), queries before keys.
+        cache: of one layer.
         mask: (rows, 1, blocks of the longest row * 64), 0 or −inf.
         lines: of these rows.
 
     Returns:
-        (rows, heads * head size)
+        (rows padded to 8, heads * head size)
     """
-    rows, heads, size = queries.shape
-    weights = queries.reshape(-1, size).index_select(0, lines.query_of).view(-1)
-    scores = _weighted(keys.view(-1, BLOCK), lines.keys, lines.key_ends, weights)
-    shares = torch.softmax(scores.view(rows, heads, -1).add_(mask), dim=-1)
+    weights = rotated.view(-1, rotated.shape[2]).index_select(0, lines.query_of).view(-1)
+    scores = _weighted(cache.key_lines, lines.keys, lines.key_ends, weights)
+    shares = torch.softmax(scores.view(len(mask), -1, mask.shape[2]).add_(mask), dim=-1)
     if lines.live is not None:
         shares = shares.view(-1, BLOCK).index_select(0, lines.live)
-    return _weighted(values.view(-1, size), lines.values, lines.value_ends, shares.view(-1)).view(rows, -1)
+    mixed = _weighted(cache.value_lines, lines.values, lines.value_ends, shares.view(-1))
+    return mixed.view(len(rotated), -1)
 
 
 def spread_of(
@@ -142,12 +144,12 @@ def spread_of(
     )
 
 
-def attend_many(queries: Tensor, cache: Tensor, mask: Tensor, near: Spread, shape: DenseShape) -> Tensor:
+def attend_many(queries: Tensor, cache: LayerCache, mask: Tensor, near: Spread, shape: DenseShape) -> Tensor:
     """Several queries a row, packed row behind row.
 
     Args:
         queries: (tokens padded to 8, heads, head size).
-        cache: (keys or values, blocks, kv heads, head size * 64) of one layer.
+        cache: of one layer.
         mask: (rows, 1, width, blocks * 64), 0 or −inf.
         near: of these rows.
         shape: of the model.
@@ -161,10 +163,10 @@ def attend_many(queries: Tensor, cache: Tensor, mask: Tensor, near: Spread, shap
     spread.index_copy_(0, near.spread, queries[: len(near.spread)])
     asked = spread.view(rows, near.width, heads, group, size).permute(0, 2, 3, 1, 4)
     asked = asked.reshape(rows * heads, group * near.width, size)
-    keys = cache[0].view(-1, BLOCK).index_select(0, near.keys).view(rows * heads, size, num_keys)
+    keys = cache.key_lines.index_select(0, near.keys).view(rows * heads, size, num_keys)
     scores = torch.bmm(asked, keys).view(rows, shape.num_heads, near.width, num_keys).add_(mask)
     shares = torch.softmax(scores, dim=-1).view(rows * heads, group * near.width, num_keys)
-    values = cache[1].view(-1, BLOCK * size).index_select(0, near.values).view(rows * heads, num_keys, size)
+    values = cache.value_lines.view(-1, BLOCK * size).index_select(0, near.values).view(rows * heads, num_keys, size)
     mixed = torch.bmm(shares[..., :BLOCK], values[:, :BLOCK])
     for low in range(BLOCK, num_keys, BLOCK):
         mixed += torch.bmm(shares[..., low : low + BLOCK], values[:, low : low + BLOCK])

@@ -27,14 +27,14 @@ from rollwright.engines.embedded.attention import (
     lines_of,
     spread_of,
 )
-from rollwright.engines.embedded.blocks import BLOCK, WASTE_BLOCK, BlockTables, Change
+from rollwright.engines.embedded.blocks import BLOCK, BlockTables, Change
 from rollwright.engines.embedded.dense_weights import DenseLayer, DenseWeights, lay_out
+from rollwright.engines.embedded.layer_cache import Slots, layer_cache, slots_of
 from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
-from rollwright.engines.embedded.shapes import DenseShape
+from rollwright.engines.embedded.shapes import ROW_MULTIPLE, DenseShape
 
 __all__ = ["MAX_PRODUCT_ROWS", "ROW_MULTIPLE", "DenseRunner"]
 
-ROW_MULTIPLE = 8
 MAX_PRODUCT_ROWS = 2048
 _PIECE_TOKENS = 512
 _ALWAYS_TOGETHER = 64
@@ -43,24 +43,31 @@ _LOGIT_NUMBERS = 16_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Known:
-    """The lines of the last step, good as long as the same rows stand in the same blocks."""
+class _Standing:
+    """What a decode step reads and where it writes; the next step of the same rows moves it on by one position."""
 
     places: NDArray[np.intp]
-    sizes: NDArray[np.int64]
+    positions: NDArray[np.int64]
     num_changes: int
     """Of the tables."""
     lines: Lines
+    slots: Slots
+    mask: Tensor
+    """(rows, 1, blocks of the longest row * 64)"""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Targets:
-    """Where new keys and values go in one layer's cache."""
-
-    keys: Tensor
-    """(rows * kv heads * head size,) numbers of the keys, which lie turned."""
-    values: Tensor
-    """(rows * kv heads,) lines of the values."""
+    def moves_on(self, places: NDArray[np.intp], positions: NDArray[np.int64], num_changes: int) -> bool:
+        """Go to these positions if they are the next ones and no row enters a block; False: lay out anew."""
+        if (
+            num_changes != self.num_changes
+            or not np.array_equal(places, self.places)
+            or not np.array_equal(positions, self.positions + 1)
+            or not (positions % BLOCK).all()
+        ):
+            return False
+        self.positions[:] = positions
+        self.slots.offsets.numpy()[: len(places)] += 1
+        self.mask.numpy()[np.arange(len(places)), 0, positions] = 0.0
+        return True
 
 
 class DenseRunner:
@@ -92,14 +99,16 @@ class DenseRunner:
         is_on_cpu = self._device.type == "cpu"
         cosines, sines = rotary.to(self._device, self._dtype)
         half = shape.head_size // 2
-        self._cosines, self._sines = cosines, torch.cat([-sines[:, :half], sines[:, half:]], dim=-1)
+        signed = torch.cat([-sines[:, :half], sines[:, half:]], dim=-1)
+        self._turns = torch.stack([cosines, signed], dim=1)[:, :, None].contiguous()
         # One place more than asked for: the scratch of `score`.
         self._tables = BlockTables(self._num_places + 1, self._max_context)
         # On a CPU sums of bfloat16 lines would be rounded to bfloat16: the cache and the attention are wide there.
         self._cache_dtype = torch.float32 if is_on_cpu else self._dtype
         size = (shape.num_layers, 2, self._tables.num_blocks, shape.num_kv_heads, shape.head_size * BLOCK)
         self._cache = torch.zeros(size, dtype=self._cache_dtype, device=self._device)
-        self._known: _Known | None = None
+        self._layer_caches = [layer_cache(cache, shape) for cache in self._cache]
+        self._standing: _Standing | None = None
         self._sees_lines = is_on_cpu
 
     @property
@@ -135,13 +144,16 @@ class DenseRunner:
     def decode(self, places: NDArray[np.intp], token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
         """Write one token at each of these places; (n, V) logits behind them."""
         count, size = len(places), _padded(len(places), ROW_MULTIPLE)
-        self._enter_blocks(places, positions)
         ids, where = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         ids[:count], where[:count] = token_ids, positions
-        near = self._lines(places, positions) if self._sees_lines else self._spread(places, np.arange(count), 1)
-        targets = self._targets(places, np.arange(count), positions, size)
-        mask = block_mask(self._tensor(positions)[:, None], near.num_blocks)
-        hidden = self._layers(ids, where, targets, near, mask)
+        if self._sees_lines:
+            standing = self._stand(places, positions, size)
+            hidden = self._layers(ids, where, standing.slots, standing.lines, standing.mask)
+        else:
+            self._enter_blocks(places, positions)
+            near = self._spread(places, np.arange(count), 1)
+            mask = block_mask(self._tensor(positions)[:, None], near.num_blocks)[:, None]
+            hidden = self._layers(ids, where, self._slots(places, positions, size), near, mask)
         return self._logits(hidden)[:count]
 
     @torch.inference_mode()
@@ -208,24 +220,22 @@ class DenseRunner:
         where[: len(row_of)] = positions
         near = self._spread(places, row_of * width + step_of, width)
         mask = block_mask(self._tensor(starts[:, None] + np.arange(width)), near.num_blocks)[:, None]
-        return self._layers(ids, where, self._targets(places, row_of, positions, num_tokens), near, mask)
+        return self._layers(ids, where, self._slots(places[row_of], positions, num_tokens), near, mask)
 
     def _layers(
-        self, ids: NDArray[np.int64], where: NDArray[np.int64], targets: _Targets, near: Lines | Spread, mask: Tensor
+        self, ids: NDArray[np.int64], where: NDArray[np.int64], slots: Slots, near: Lines | Spread, mask: Tensor
     ) -> Tensor:
         """All layers over (rows padded to 8) tokens at their positions."""
         shape = self._shape
-        positions = self._tensor(where)
-        cosines, sines = self._cosines[positions][:, None], self._sines[positions][:, None]
+        cosines, sines = self._turns.index_select(0, self._tensor(where)).unbind(1)
         hidden = F.embedding(self._tensor(ids), self._weights.embedding)
-        for layer, cache in zip(self._weights.layers, self._cache, strict=True):
-            rotated, fused = self._project(hidden, layer, cosines, sines)
-            self._store(cache, targets, rotated, fused)
-            queries = rotated[:, : shape.num_heads].to(self._cache_dtype)
+        for layer, cache in zip(self._weights.layers, self._layer_caches, strict=True):
+            rotated, values = self._project(hidden, layer, cosines, sines)
+            cache.store(slots, rotated[:, shape.num_heads :], values)
             if isinstance(near, Lines):
-                attended = _pad_rows(attend_one(queries[: len(mask)], cache[0], cache[1], mask, near))
+                attended = attend_one(rotated, cache, mask, near)
             else:
-                attended = attend_many(queries, cache, mask, near, shape)
+                attended = attend_many(rotated[:, : shape.num_heads], cache, mask, near, shape)
             hidden = self._finish(hidden, attended.to(self._dtype), layer)
         return hidden
 
@@ -238,38 +248,30 @@ class DenseRunner:
             taken += emptied
         self._change((taken, []))
 
-    def _lines(self, places: NDArray[np.intp], positions: NDArray[np.int64]) -> Lines:
-        """What these rows read; laid out anew when a row has entered a block, or others draw."""
-        known, sizes, changes = self._known, positions // BLOCK + 1, self._tables.num_changes
-        if (
-            known is None
-            or known.num_changes != changes
-            or not np.array_equal(known.places, places)
-            or not np.array_equal(known.sizes, sizes)
-        ):
-            lines = lines_of(self._tables.blocks[places], sizes, self._shape)
-            known = self._known = _Known(places=places, sizes=sizes, num_changes=changes, lines=lines)
-        return known.lines
+    def _stand(self, places: NDArray[np.intp], positions: NDArray[np.int64], size: int) -> _Standing:
+        """What these rows read and where they write; laid out anew when a row enters a block, or others draw."""
+        standing = self._standing
+        if standing is None or not standing.moves_on(places, positions, self._tables.num_changes):
+            self._enter_blocks(places, positions)
+            lines = lines_of(self._tables.blocks[places], positions // BLOCK + 1, self._shape)
+            standing = self._standing = _Standing(
+                places=places.copy(),
+                positions=positions.copy(),
+                num_changes=self._tables.num_changes,
+                lines=lines,
+                slots=self._slots(places, positions, size),
+                mask=block_mask(torch.from_numpy(positions)[:, None], lines.num_blocks),
+            )
+        return standing
 
     def _spread(self, places: NDArray[np.intp], spread: NDArray[np.intp], width: int) -> Spread:
         """What these rows read of all that stands in their places."""
         widest = int(self._tables.sizes[places].max())
         return spread_of(self._tables.blocks[places, :widest], spread, width, self._shape, self._device)
 
-    def _targets(
-        self, places: NDArray[np.intp], row_of: NDArray[np.intp], positions: NDArray[np.int64], size: int
-    ) -> _Targets:
-        """Where the tokens of rows go, at their positions; what only pads goes to waste."""
-        shape = self._shape
-        blocks = np.full(size, WASTE_BLOCK, dtype=np.int64)
-        offsets = np.zeros(size, dtype=np.int64)
-        blocks[: len(row_of)] = self._tables.blocks[places[row_of], positions // BLOCK]
-        offsets[: len(row_of)] = positions % BLOCK
-        pages = blocks[:, None] * shape.num_kv_heads + np.arange(shape.num_kv_heads)
-        numbers = pages[..., None] * shape.head_size + np.arange(shape.head_size)
-        numbers = numbers * BLOCK + offsets[:, None, None]
-        lines = pages * BLOCK + offsets[:, None]
-        return _Targets(keys=self._tensor(numbers.reshape(-1)), values=self._tensor(lines.reshape(-1)))
+    def _slots(self, places: NDArray[np.intp], positions: NDArray[np.int64], size: int) -> Slots:
+        """Where tokens go, each at a position of a place."""
+        return slots_of(self._tables.blocks[places, positions // BLOCK], positions, size, self._device)
 
     def _change(self, change: Change) -> None:
         """Empty the blocks that a place has taken, and copy what it has to own."""
@@ -280,46 +282,35 @@ class DenseRunner:
             self._cache[:, :, target] = self._cache[:, :, source]
 
     def _project(self, hidden: Tensor, layer: DenseLayer, cosines: Tensor, sines: Tensor) -> tuple[Tensor, Tensor]:
-        """Rotated queries and keys (rows, heads + kv heads, head size), and the fused projection with the values."""
+        """Rotated queries and keys (rows, heads + kv heads, head size), and values, in the type of the cache."""
         shape = self._shape
-        fused = F.linear(_normed(hidden, shape.norm_eps), layer.qkv, layer.qkv_bias)
-        fused = fused.view(len(hidden), -1, shape.head_size)
-        plain = fused[:, : shape.num_rotated]
+        fused = layer.qkv(_normed(hidden, shape.norm_eps)).view(len(hidden), -1, shape.head_size)
+        plain, values = fused.split([shape.num_rotated, shape.num_kv_heads], dim=1)
         if layer.qk_norm is not None:
             plain = _normed(plain, shape.norm_eps).mul_(layer.qk_norm)
-        half = shape.head_size // 2
-        turned = torch.cat([plain[..., half:], plain[..., :half]], dim=-1).mul_(sines)
-        return (plain * cosines).add_(turned), fused
-
-    def _store(self, cache: Tensor, targets: _Targets, rotated: Tensor, fused: Tensor) -> None:
-        """Write keys and values of one layer."""
-        shape = self._shape
-        keys = rotated[:, shape.num_heads :].reshape(-1)
-        cache[0].view(-1).scatter_(0, targets.keys, keys.to(self._cache_dtype))
-        values = fused[:, shape.num_rotated :].reshape(-1, shape.head_size)
-        cache[1].view(-1, shape.head_size).index_copy_(0, targets.values, values.to(self._cache_dtype))
+        rotated = torch.addcmul(plain * cosines, plain.roll(shape.head_size // 2, -1), sines)
+        return rotated.to(self._cache_dtype), values.to(self._cache_dtype)
 
     def _finish(self, hidden: Tensor, attended: Tensor, layer: DenseLayer) -> Tensor:
         """The output projection and the gated layer, each added to the stream."""
-        hidden = F.linear(attended, layer.out, layer.out_bias).add_(hidden)
-        gates = F.linear(_normed(hidden, self._shape.norm_eps), layer.gate_up, layer.gate_up_bias)
-        gate, up = gates.split(self._shape.intermediate, dim=-1)
-        return F.linear(F.silu(gate).mul_(up), layer.down, layer.down_bias).add_(hidden)
+        hidden = layer.out(attended).add_(hidden)
+        gate, up = layer.gate_up(_normed(hidden, self._shape.norm_eps)).chunk(2, dim=-1)
+        return layer.down(F.silu(gate).mul_(up)).add_(hidden)
 
     def _logits(self, hidden: Tensor) -> Logits:
         """(rows, V) float32 on the host; rows come in a multiple of 8."""
         normed = _normed(hidden, self._shape.norm_eps).mul_(self._weights.final_norm)
-        return F.linear(normed, self._weights.head).float().cpu().numpy()
+        return self._weights.head(normed).float().cpu().numpy()
 
     def _tensor(self, numbers: NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(numbers).to(self._device)
 
 
 def _normed(hidden: Tensor, eps: float) -> Tensor:
-    """Root-mean-square norm over the last axis, without its weight; a new tensor."""
+    """Root-mean-square norm over the last axis, over the root of its size, which the weights behind it hold."""
     wide = hidden.float()
-    squares = (wide * wide).sum(dim=-1, keepdim=True)
-    return (wide * squares.div_(wide.shape[-1]).add_(eps).rsqrt_()).to(hidden.dtype)
+    scale = (wide * wide).sum(dim=-1, keepdim=True).add_(wide.shape[-1] * eps).rsqrt_()
+    return (wide * scale).to(hidden.dtype)
 
 
 def _batches(rows: Sequence[PrefillRow]) -> Iterator[list[int]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rollwright.engines.embedded.product import Product, product_of
 from rollwright.engines.embedded.shapes import DenseShape
 
 __all__ = ["DenseLayer", "DenseWeights", "lay_out"]
@@ -16,20 +17,19 @@ _Place = Callable[[Tensor, Tensor | None], Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DenseLayer:
-    """One layer. The weights of the norms and the scale of the scores are inside the matrices that follow them."""
+    """One layer. The weights of the norms and the scale of the scores are inside the matrices that follow them.
 
-    qkv: Tensor
+    So is the square root of the size that a norm is over: what comes out of `x * rsqrt(sum(x²) + size * eps)`.
+    """
+
+    qkv: Product
     """((heads + 2 kv heads) * head size, hidden)"""
-    qkv_bias: Tensor | None
     qk_norm: Tensor | None
     """(heads + kv heads, head size)"""
-    out: Tensor
-    out_bias: Tensor | None
-    gate_up: Tensor
+    out: Product
+    gate_up: Product
     """(2 * intermediate, hidden)"""
-    gate_up_bias: Tensor | None
-    down: Tensor
-    down_bias: Tensor | None
+    down: Product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,8 +39,8 @@ class DenseWeights:
     embedding: Tensor
     layers: tuple[DenseLayer, ...]
     final_norm: Tensor
-    head: Tensor
-    """The embedding itself where they are tied."""
+    head: Product
+    """Of the embedding itself where they are tied."""
 
 
 def lay_out(
@@ -73,11 +73,13 @@ def lay_out(
     for i in range(shape.num_layers):
         layer = _Layer(tensors, f"model.layers.{i}.", place, None if into is None else into.layers[i])
         layers.append(layer.laid_out(shape))
+    final_norm = tensors["model.norm.weight"].float() * shape.hidden**0.5
+    head = embedding if shape.is_tied else place(tensors["lm_head.weight"], into and into.head.plain)
     return DenseWeights(
         embedding=embedding,
         layers=tuple(layers),
-        final_norm=place(tensors["model.norm.weight"], None if into is None else into.final_norm),
-        head=embedding if shape.is_tied else place(tensors["lm_head.weight"], None if into is None else into.head),
+        final_norm=place(final_norm, None if into is None else into.final_norm),
+        head=product_of(head, None),
     )
 
 
@@ -94,24 +96,27 @@ class _Layer:
         into = self.into
         attention = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
         gates = ("mlp.gate_proj", "mlp.up_proj")
-        qkv, qkv_bias = self._joined("weight", attention, into and into.qkv), self._joined("bias", attention, None)
-        gate_up = self._joined("weight", gates, into and into.gate_up)
+        old_qkv, old_gate_up = into and into.qkv.plain, into and into.gate_up.plain
+        qkv, qkv_bias = self._joined("weight", attention, old_qkv), self._joined("bias", attention, None)
+        gate_up = self._joined("weight", gates, old_gate_up)
         assert qkv is not None and gate_up is not None
         qk_norm = _scale_queries(self.tensors, shape, self.prefix, qkv, qkv_bias)
         # In place, over what the processor still holds.
-        qkv.mul_(self.tensors[f"{self.prefix}input_layernorm.weight"].float())
-        gate_up.mul_(self.tensors[f"{self.prefix}post_attention_layernorm.weight"].float())
+        root = shape.hidden**0.5
+        qkv.mul_(self.tensors[f"{self.prefix}input_layernorm.weight"].float() * root)
+        gate_up.mul_(self.tensors[f"{self.prefix}post_attention_layernorm.weight"].float() * root)
         return DenseLayer(
-            qkv=self._placed(qkv, into and into.qkv),
-            qkv_bias=self._moved(qkv_bias),
+            qkv=product_of(self._placed(qkv, old_qkv), self._moved(qkv_bias)),
             qk_norm=self._moved(qk_norm),
-            out=self.place(self.tensors[f"{self.prefix}self_attn.o_proj.weight"], into and into.out),
-            out_bias=self._moved(self._joined("bias", ("self_attn.o_proj",), None)),
-            gate_up=self._placed(gate_up, into and into.gate_up),
-            gate_up_bias=self._moved(self._joined("bias", gates, None)),
-            down=self.place(self.tensors[f"{self.prefix}mlp.down_proj.weight"], into and into.down),
-            down_bias=self._moved(self._joined("bias", ("mlp.down_proj",), None)),
+            out=self._copied("self_attn.o_proj", into and into.out),
+            gate_up=product_of(self._placed(gate_up, old_gate_up), self._moved(self._joined("bias", gates, None))),
+            down=self._copied("mlp.down_proj", into and into.down),
         )
+
+    def _copied(self, name: str, old: Product | None) -> Product:
+        """One projection as it stands in the checkpoint."""
+        weight = self.place(self.tensors[f"{self.prefix}{name}.weight"], old and old.plain)
+        return product_of(weight, self._moved(self._joined("bias", (name,), None)))
 
     def _joined(self, part: str, names: tuple[str, ...], old: Tensor | None) -> Tensor | None:
         """The float32 rows of several projections, in `old` where it can hold them; None: no such part in the model."""
@@ -135,14 +140,15 @@ def _scale_queries(
     tensors: Mapping[str, Tensor], shape: DenseShape, prefix: str, qkv: Tensor, qkv_bias: Tensor | None
 ) -> Tensor | None:
     """Put 1/sqrt(head size) on the queries: in their norm where there is one, else in the projection (in place)."""
-    scale = shape.head_size**-0.5
+    root = shape.head_size**0.5
     key = f"{prefix}self_attn.q_norm.weight"
     if key in tensors:
-        queries = (tensors[key].float() * scale).expand(shape.num_heads, -1)
-        keys = tensors[f"{prefix}self_attn.k_norm.weight"].float().expand(shape.num_kv_heads, -1)
+        # The root that the norm leaves out is the one that the scores are divided by.
+        queries = tensors[key].float().expand(shape.num_heads, -1)
+        keys = (tensors[f"{prefix}self_attn.k_norm.weight"].float() * root).expand(shape.num_kv_heads, -1)
         return torch.cat([queries, keys])
     rows = shape.num_heads * shape.head_size
-    qkv[:rows] *= scale
+    qkv[:rows] /= root
     if qkv_bias is not None:
-        qkv_bias[:rows] *= scale
+        qkv_bias[:rows] /= root
     return None

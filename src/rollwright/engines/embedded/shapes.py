@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from transformers import LlamaConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
 
-__all__ = ["DENSE_FAMILIES", "DenseShape", "dense_shape", "why_not_dense"]
+__all__ = ["DENSE_FAMILIES", "ROW_MULTIPLE", "DenseShape", "dense_shape", "why_not_dense"]
 
 DENSE_FAMILIES = ("llama (SmolLM2 too)", "qwen2", "qwen3")
+ROW_MULTIPLE = 8
+"""Rows of every product come in multiples of it."""
 _STATIC_ROPE = frozenset({"default", "linear", "llama3", "yarn"})
 _DenseConfig = LlamaConfig | Qwen2Config | Qwen3Config
 

@@ -1,0 +1,57 @@
+"""A matrix that rows are multiplied with, in the order of memory that this processor multiplies fastest.
+
+On x86 a matrix of at least 512 KiB is packed for oneDNN when it is laid out: with the few rows of a decode step most of
+the time of a product is the reading of its matrix, and packed it is read once, in order. Below that size the call
+itself costs more than it saves. The rule knows the size and the machine alone, so weights published later are packed
+as those that the engine was opened with were, and give the same bits.
+"""
+
+import platform
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["PACKED_BYTES", "Product", "product_of"]
+
+PACKED_BYTES = 512 * 1024
+"""A matrix of so many bytes is packed."""
+_X86 = frozenset({"x86_64", "amd64"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Product:
+    """Rows times a matrix, plus a bias."""
+
+    weight: Tensor
+    """(outputs, inputs), or the same packed: then nothing else can read it."""
+    bias: Tensor | None
+    is_packed: bool
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """(n, inputs) to (n, outputs), a new tensor."""
+        if self.is_packed:
+            return torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
+        return F.linear(rows, self.weight, self.bias)
+
+    @property
+    def plain(self) -> Tensor | None:
+        """The matrix where it can be written into; None: it is packed."""
+        return None if self.is_packed else self.weight
+
+
+def product_of(weight: Tensor, bias: Tensor | None) -> Product:
+    """The product with a matrix that lies in the type and on the device that serve; a packed one is a copy."""
+    if _gains_by_packing(weight):
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+        return Product(weight=packed, bias=bias, is_packed=True)
+    return Product(weight=weight, bias=bias, is_packed=False)
+
+
+def _gains_by_packing(weight: Tensor) -> bool:
+    is_here = weight.device.type == "cpu" and platform.machine().lower() in _X86
+    if not is_here or not torch.backends.mkldnn.is_available() or weight.numel() * weight.element_size() < PACKED_BYTES:
+        return False
+    is_bfloat16 = weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return weight.dtype == torch.float32 or is_bfloat16
