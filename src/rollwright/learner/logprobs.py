@@ -1,9 +1,9 @@
 """Log-probabilities of given tokens and entropies of their distributions, a chunk of positions at a time.
 
 (tokens × vocabulary) never stands in memory at once: two chunks do, used again and again, and the backward pass makes
-each chunk's logits anew. The first `KEPT_NUMBERS` are kept instead, which spares their second product. Logits are
-float32 whatever the model computes in (a step of bfloat16 near 20 is 0.125 nats), and temperature divides them before
-they are normalised.
+each chunk's logits anew. The first `KEPT_NUMBERS`, or `KEPT_POSITIONS`, are kept instead, which spares their second
+product. Logits are float32 whatever the model computes in (a step of bfloat16 near 20 is 0.125 nats), and temperature
+divides them before they are normalised.
 """
 
 from dataclasses import dataclass
@@ -20,6 +20,8 @@ LEAST_CHUNK = 256
 """Positions of a chunk, whatever the vocabulary: the head is read once a chunk."""
 KEPT_NUMBERS = 1 << 22
 """Log-probabilities kept for the backward pass, in whole chunks: 16 MiB, or 8,192 tokens of a vocabulary of 512."""
+KEPT_POSITIONS = 2 * LEAST_CHUNK
+"""Positions that are kept where a vocabulary is so wide that `KEPT_NUMBERS` hold fewer: less than most heads take."""
 _LEAST = -1e30
 """Stands for -inf where a product with a probability of 0 must be 0."""
 
@@ -62,7 +64,7 @@ def score_tokens(
         One score a target. n = 0 gives empty scores that still hang on the graph. A logit of -inf is a probability
         of zero: it adds nothing to entropy or gradient.
     """
-    most_kept = KEPT_NUMBERS if torch.is_grad_enabled() else 0
+    most_kept = max(KEPT_NUMBERS, KEPT_POSITIONS * len(head)) if torch.is_grad_enabled() else 0
     logprobs, entropy = _ChunkedScores.apply(hidden, head, bias, targets, temperature, most_kept)
     return TokenScores(logprobs=logprobs, entropy=entropy)
 
