@@ -8,7 +8,7 @@ in id order, whose cumulative probability exceeds it.
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["invert", "philox4x32", "uniforms"]
+__all__ = ["invert", "invert_in_place", "philox4x32", "uniforms"]
 
 _ROUNDS = 10
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -71,9 +71,24 @@ def invert(probabilities: NDArray[np.float64], draws: NDArray[np.float64]) -> ND
     Returns:
         (n,) token ids; past the end of the cumulative sum, the last token of positive probability.
     """
-    cumulative = probabilities.cumsum(axis=1)
-    tokens = (cumulative > draws[:, None]).argmax(axis=1)
-    beyond = np.flatnonzero(cumulative[:, -1] <= draws)
-    for row in beyond:
+    tokens, beyond = invert_in_place(probabilities.copy(), draws)
+    for row in beyond.tolist():
         tokens[row] = np.flatnonzero(probabilities[row])[-1]
     return tokens
+
+
+def invert_in_place(
+    probabilities: NDArray[np.float64], draws: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """As `invert`, without memory of its own.
+
+    Args:
+        probabilities: (n, V); afterwards their cumulative sums.
+        draws: (n,) in [0, 1).
+
+    Returns:
+        (n,) token ids, and the rows whose draw lies past the end of their sum: their token is for the caller to name.
+    """
+    cumulative = np.cumsum(probabilities, axis=1, out=probabilities)
+    tokens = (cumulative > draws[:, None]).argmax(axis=1)
+    return tokens, np.flatnonzero(cumulative[:, -1] <= draws)

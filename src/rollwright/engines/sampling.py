@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rollwright.engines.draws import invert
+from rollwright.engines.draws import invert_in_place
 from rollwright.record import Sampling
 
 __all__ = ["Drawn", "SamplingRows", "Scored", "distribution", "draw", "score", "support"]
@@ -106,7 +106,8 @@ def distribution(logits: NDArray[np.float32], rows: SamplingRows) -> Floats:
     Returns:
         (n, V) float64 nats, −inf for what cannot be drawn; all NaN in a row whose logits were not finite.
     """
-    scaled, weights = _weights(logits, rows)
+    scaled = _scaled(logits, logits.max(axis=1), rows)
+    weights = _weighed(scaled.copy(), rows)
     with np.errstate(divide="ignore", invalid="ignore"):
         scores = np.where(weights > 0, scaled - np.log(weights.sum(axis=1))[:, None], -np.inf)
     scores[np.isnan(scaled).any(axis=1)] = np.nan
@@ -129,15 +130,19 @@ def draw(logits: NDArray[np.float32], rows: SamplingRows, draws: Floats) -> Draw
     Returns:
         The tokens and their log-probabilities.
     """
-    scaled, weights = _weights(logits, rows)
+    best = logits.max(axis=1)
+    # One array of this size, changed in place: to take new memory for each pass would cost more than the passes.
+    weights = _weighed(_scaled(logits, best, rows), rows)
     totals = weights.sum(axis=1)
     is_broken = ~np.isfinite(totals)
-    if is_broken.any():
-        weights[is_broken] = 1.0
-    places = np.arange(len(logits))
     weights /= totals[:, None]
-    tokens = invert(weights, draws)
-    logprobs = scaled[places, tokens] - np.log(totals)
+    tokens, beyond = invert_in_place(weights, draws)
+    for row in beyond.tolist():
+        one = rows.take(np.array([row]))
+        left = _weighed(_scaled(logits[row : row + 1], best[row : row + 1], one), one)
+        tokens[row] = np.flatnonzero(left[0] / totals[row])[-1]
+    picked = logits[np.arange(len(logits)), tokens]
+    logprobs = _scaled(picked[:, None], best, rows)[:, 0] - np.log(totals)
     greedy = np.flatnonzero(rows.temperature == 0)
     if len(greedy):
         tokens[greedy] = logits[greedy].argmax(axis=1)
@@ -168,15 +173,21 @@ def score(logits: NDArray[np.float32], token_ids: NDArray[np.integer], sampling:
     )
 
 
-def _weights(logits: NDArray[np.float32], rows: SamplingRows) -> tuple[Floats, Floats]:
-    """Shifted, scaled logits with maximum 0, and their exponentials, 0 where cut."""
+def _scaled(logits: NDArray[np.float32], best: NDArray[np.float32], rows: SamplingRows) -> Floats:
+    """Logits less the best of their row, over the temperature; float64, a new array."""
     with np.errstate(invalid="ignore"):
-        scaled = np.subtract(logits, logits.max(axis=1, keepdims=True), dtype=np.float64)
+        scaled = np.subtract(logits, best[:, None], dtype=np.float64)
         if (rows.temperature != 1).any():
             scaled /= np.where(rows.temperature > 0, rows.temperature, 1.0)[:, None]
-        weights = np.exp(scaled)
+    return scaled
+
+
+def _weighed(scaled: Floats, rows: SamplingRows) -> Floats:
+    """Their exponentials, 0 where cut, in the place of `scaled`."""
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(scaled, out=scaled)
     cut = rows.truncated()
     if len(cut):
         probabilities = weights[cut] / weights[cut].sum(axis=1, keepdims=True)
         weights[cut] = np.where(support(probabilities, rows.take(cut)), weights[cut], 0.0)
-    return scaled, weights
+    return weights
