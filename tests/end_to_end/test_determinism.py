@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from rollwright.evidence import StoredRun, content_hash, table_hashes
+from rollwright.learner.dense import Activations
+from rollwright.recipes.build.learner import stage_settings
 from rollwright.recipes.build.machine import code_commit
 from rollwright.recipes.runs import TrainOrder, train_run
 from tests.end_to_end.children import start_command
@@ -42,6 +44,14 @@ def test_two_runs_are_equal_in_every_table(undisturbed: Undisturbed, tmp_path: P
     child = start_command(["train", RECIPE, "--json", "--run-dir", tmp_path / "again", *arguments(*SETTINGS)], tmp_path)
     assert child.ended().last["content_hash"] == undisturbed.content_hash
     assert table_hashes(tmp_path / "again") == table_hashes(undisturbed.path)
+
+
+def test_layers_computed_again_in_the_backward_pass_are_the_same_run(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    resolved = small(*SETTINGS, "learner.activations=recomputed")
+    settings = [stage_settings(stage, resolved.recipe) for stage in resolved.recipe.stages]
+    assert {one.activations for one in settings} == {Activations.RECOMPUTED}
+    order = TrainOrder(resolved=resolved, run_dir=tmp_path / "recomputed", source=None, is_rollouts_only=False)
+    assert train_run(order, Listener()).content_hash == undisturbed.content_hash
 
 
 def test_another_seed_is_another_run(undisturbed: Undisturbed, tmp_path: Path) -> None:

@@ -130,6 +130,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     ),
     "learner.num_minibatches": ("num_mini_batches", "mini_batches", "ppo_mini_batches", "ppo_n_minibatches"),
     "learner.num_epochs": ("ppo_epochs", "num_iterations", "epochs", "num_train_epochs", "update_epochs"),
+    "learner.activations": ("gradient_checkpointing", "enable_gradient_checkpointing", "activation_checkpointing"),
     "learner.dtype": ("precision", "torch_dtype", "bf16", "fp16", "mixed_precision"),
     "runtime.max_lag": (
         "staleness",

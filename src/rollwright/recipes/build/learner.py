@@ -81,6 +81,7 @@ class StagedLearner:
 def stage_settings(stage: StageConfig, recipe: RecipeConfig) -> "LearnerSettings":
     """How the batches of a stage become updates."""
     from rollwright.learner.causal_learner import LearnerSettings
+    from rollwright.learner.dense import Activations
     from rollwright.learner.models import Precision
     from rollwright.learner.optimizer import OptimizerSettings, Schedule, ScheduleShape
 
@@ -110,4 +111,5 @@ def stage_settings(stage: StageConfig, recipe: RecipeConfig) -> "LearnerSettings
         num_minibatches=splits[0],
         num_epochs=splits[1],
         precision=Precision(learner.dtype),
+        activations=Activations(learner.activations),
     )

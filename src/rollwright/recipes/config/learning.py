@@ -54,7 +54,11 @@ class LearnerConfig(StrictConfig):
     weight_decay: float = Field(default=0.0, ge=0, le=10)
     max_grad_norm: float = Field(default=1.0, gt=0)
     micro_batch_tokens: int = Field(default=8192, ge=1, le=100_000_000)
-    """Token budget of one forward and backward."""
+    """Token budget of one forward and backward; a beginning that rows share counts once."""
+    activations: Literal["kept", "recomputed"] = "kept"
+    """What the backward finds of each layer: all it needs, or the layer's input alone, for a third more work and the
+    memory of one layer in place of all; changes no number. Only dense families (Llama, Mistral, Qwen2, Qwen3) can
+    recompute."""
     num_minibatches: int = Field(default=1, ge=1, le=65536)
     """Optimizer steps a batch is cut into."""
     num_epochs: int = Field(default=1, ge=1, le=1000)
