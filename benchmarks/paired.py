@@ -58,9 +58,14 @@ class Pacer:
         self._say({"ready": True, "about": dict(self._about)})
         return self._wait()
 
-    def ended(self, counts: Mapping[str, float]) -> bool:
-        """Say that a repetition ended, and wait for the next; False: there is none, end."""
-        wall, cpu = time.perf_counter() - self._began, time.process_time() - self._began_cpu
+    def ended(self, counts: Mapping[str, float], spent: tuple[float, float] | None = None) -> bool:
+        """Say that a repetition ended, and wait for the next; False: there is none, end.
+
+        Args:
+            counts: what it came to.
+            spent: its seconds by the clock and of the processor, where not all since the question count.
+        """
+        wall, cpu = spent or (time.perf_counter() - self._began, time.process_time() - self._began_cpu)
         self._say({"wall_s": wall, "cpu_s": cpu, "counts": dict(counts)})
         return self._wait()
 

@@ -77,6 +77,8 @@ class Workload:
     max_tokens: int
     """Of one completion."""
     learning_rate: float
+    counted: int
+    """Steps of a repetition, which tells their mean."""
     seed: int = 0
 
     @property
@@ -93,9 +95,9 @@ LONG_TAIL = LogNormal(mean=60, sigma=1.0, limit=512)
 # So small that neither lengths nor rewards drift while it is measured; the work is that of any other rate.
 _RATE = 1e-9
 WORKLOADS = {
-    "a": Workload("a", "single turn, short", "tiny", 64, 8, 32, 64, _RATE),
-    "b": Workload("b", "long shared prompt", "tiny", 64, 16, 500, 32, _RATE),
-    "c": Workload("c", "long tail", "tiny-long-tail", 64, 8, 32, 512, _RATE),
+    "a": Workload("a", "single turn, short", "tiny", 64, 8, 32, 64, _RATE, 3),
+    "b": Workload("b", "long shared prompt", "tiny", 64, 16, 500, 32, _RATE, 2),
+    "c": Workload("c", "long tail", "tiny-long-tail", 64, 8, 32, 512, _RATE, 3),
 }
 
 TINY: dict[str, Any] = {

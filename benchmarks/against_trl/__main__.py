@@ -3,11 +3,11 @@
     python -m benchmarks.against_trl [--workloads a b c] [--threads 1] [--repetitions 7] [--json FILE]
     python -m benchmarks.against_trl --device cuda --dtype bfloat16 --model 0.5b
 
-One repetition is a whole step: generation, rewards, loss, backward, optimizer. On our side that is the ordinary run,
-with its ledger, receipts and store, and with the new weights handed to the engine. TRL lives in an environment of its
-own, which `make setup-trl` makes; ROLLWRIGHT_TRL_PYTHON names another interpreter. What both sides sampled is told
-beside the times: tokens, and how many completions had which length. A third side is the floor: the bare matrix products
-of the same step (`benchmarks/floor.py`).
+One repetition is a few whole steps, told as their mean: generation, rewards, loss, backward, optimizer. On our side
+that is the ordinary run, with its ledger, receipts and store, and with the new weights handed to the engine. TRL lives
+in an environment of its own, which `make setup-trl` makes; ROLLWRIGHT_TRL_PYTHON names another interpreter. What both
+sides sampled is told beside the times: tokens, and how many completions had which length. A third side is the floor:
+the bare matrix products of the same step (`benchmarks/floor.py`).
 """
 
 import argparse

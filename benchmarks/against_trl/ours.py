@@ -1,13 +1,10 @@
-"""Steps of rollwright by its ordinary wiring, one for each line that asks.
+"""Steps of rollwright by its ordinary wiring, a short run for each line that asks.
 
 A recipe is resolved and trained as `rollwright train` does it: sampling, verification, the ledger, receipts and the
-store of a run folder, the update and the publication of its weights. Between two steps the observer waits for the next
-line.
+store of a run folder, the update and the publication of its weights.
 """
 
 import json
-import os
-import shutil
 import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -18,6 +15,7 @@ import torch
 
 from benchmarks.against_trl.job import BETAS, CLIP_HIGH, CLIP_LOW, Job, read_job
 from benchmarks.paired import Pacer
+from benchmarks.tools_trl.workers import Stamps
 from benchmarks.workloads import prompts, reward_of
 from rollwright.evidence import query
 from rollwright.recipes.config.learning import LearnerConfig
@@ -47,15 +45,15 @@ def _written(passage: Passage) -> str:
     return passage.text if passage.kind in ("policy", "reasoning") else ""
 
 
-def recipe_of(job: Job, folder: Path) -> Resolved:
-    """The recipe as a person would write it; its tasks lie in `folder`."""
+def recipe_of(job: Job, folder: Path, number: int) -> Resolved:
+    """The recipe as a person would write it, of one repetition; its tasks lie in `folder`."""
     work = job.workload
     asked = prompts(work)
     for name, some in (("train", asked), ("held_out", [asked[0][::-1]])):
         rows = "".join(json.dumps({"prompt": prompt, "answer": "0"}) + "\n" for prompt in some)
         (folder / f"{name}.jsonl").write_text(rows, encoding="utf-8")
     sections = {
-        "run": {"name": f"against-trl-{work.name}", "steps": MANY, "seed": work.seed},
+        "run": {"name": f"against-trl-{work.name}", "steps": work.counted + 2, "seed": work.seed + number},
         "model": {"kind": "local", "path": str(job.model)},
         "tasks": {"kind": "jsonl", "train": str(folder / "train.jsonl"), "held_out": str(folder / "held_out.jsonl")},
         "environment": {"kind": "tool", "tools": []},
@@ -113,17 +111,14 @@ def _placed(job: Job, section: type[EngineConfig] | type[LearnerConfig], name: s
     return {"device": job.device}
 
 
-def quiet_share(report: StepReport) -> float:
-    """Of the groups, those whose attempts were all paid alike."""
-    shares = [m.value for m in report.metrics if m.name == "reward/zero_var_frac" and not m.labels]
-    return float(shares[0] or 0.0) if shares else 0.0
+class Watch:
+    """An observer that stamps steps when all of them is durable."""
 
+    def __init__(self, stamps: Stamps) -> None:
+        self._stamps = stamps
 
-class Waiting:
-    """An observer that holds the loop after each step until the next is asked for."""
-
-    def __init__(self, pacer: Pacer, folder: Path) -> None:
-        self._pacer, self._folder = pacer, folder
+    def stage_started(self, report: StageStarted) -> None:
+        self._stamps.begin()
 
     def step_finished(self, report: StepReport) -> None:
         counts = {
@@ -133,18 +128,9 @@ class Waiting:
             "collect_s": report.collect_s,
             "learn_s": report.learn_s,
         }
-        self._go_on(self._pacer.ended(counts) if report.step > 1 else self._pacer.begin())
-
-    def _go_on(self, is_asked: bool) -> None:  # noqa: FBT001 - what the pacer said
-        if not is_asked:
-            lengths = query(self._folder / "run", LENGTHS).rows
-            self._pacer.tell({"lengths": [length for (length,) in lengths]})
-            shutil.rmtree(self._folder, ignore_errors=True)
-            os._exit(0)  # The run has a million steps left, and nobody wants its last checkpoint.
+        self._stamps.mark(counts)
 
     def run_started(self, report: RunStarted) -> None: ...
-
-    def stage_started(self, report: StageStarted) -> None: ...
 
     def evaluating(self, report: EvaluationProgress) -> None: ...
 
@@ -152,6 +138,31 @@ class Waiting:
 
     def warned(self, sentence: str) -> None:
         print(sentence, flush=True)
+
+
+def quiet_share(report: StepReport) -> float:
+    """Of the groups, those whose attempts were all paid alike."""
+    shares = [m.value for m in report.metrics if m.name == "reward/zero_var_frac" and not m.labels]
+    return float(shares[0] or 0.0) if shares else 0.0
+
+
+def repeat(job: Job, number: int, lengths: list[int]) -> tuple[Mapping[str, float], tuple[float, float]]:
+    """A run of its own: the means of its steps behind the first, and of their seconds; `lengths` grows.
+
+    While a step is written, the next one is being sampled. So the loop is not held between steps, and what counts is
+    from the end of the first step to that of a later one, behind which one more follows.
+    """
+    stamps, steps = Stamps(), job.workload.counted
+    with tempfile.TemporaryDirectory(prefix="rollwright-bench-") as scratch:
+        folder = Path(scratch)
+        order = TrainOrder(
+            resolved=recipe_of(job, folder, number), run_dir=folder / "run", source=None, is_rollouts_only=False
+        )
+        train_run(order, Watch(stamps))
+        lengths += [int(str(length)) for (length,) in query(folder / "run", LENGTHS).rows]
+    span = stamps.span(steps)
+    counts = {name: total / steps for name, total in span.counts.items()}
+    return counts, (span.wall_s / steps, span.cpu_s / steps)
 
 
 def main() -> None:
@@ -165,13 +176,12 @@ def main() -> None:
             "dtype": job.dtype,
         }
     )
-    folder = Path(tempfile.mkdtemp(prefix="rollwright-bench-"))
-    try:
-        resolved = recipe_of(job, folder)
-        order = TrainOrder(resolved=resolved, run_dir=folder / "run", source=None, is_rollouts_only=False)
-        train_run(order, Waiting(pacer, folder))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    lengths: list[int] = []
+    number, goes_on = 0, pacer.begin()
+    while goes_on:
+        goes_on = pacer.ended(*repeat(job, number, lengths))
+        number += 1
+    pacer.tell({"lengths": lengths})
 
 
 if __name__ == "__main__":

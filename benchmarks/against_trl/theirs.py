@@ -5,6 +5,7 @@ reference model, no second worker for data. The rest is TRL's default.
 """
 
 import tempfile
+import time
 from typing import Any
 
 import torch
@@ -45,18 +46,32 @@ class Counter:
 
 
 class Waiting(TrainerCallback):
-    """Holds the trainer after each step until the next is asked for."""
+    """Holds the trainer after some steps, whose means it tells, until the next are asked for."""
 
-    def __init__(self, pacer: Pacer, counter: Counter) -> None:
-        self._pacer, self._counter = pacer, counter
+    def __init__(self, pacer: Pacer, counter: Counter, steps: int) -> None:
+        self._pacer, self._counter, self._steps = pacer, counter, steps
+        self._began = (0.0, 0.0)
+        self._told: list[dict[str, float]] = []
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: object) -> None:
         if not self._pacer.begin():
             control.should_training_stop = True
+        self._began = _now()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: object) -> None:
-        if not self._pacer.ended(self._counter.last):
+        self._told.append(self._counter.last)
+        if len(self._told) < self._steps:
+            return
+        wall, cpu = (now - began for now, began in zip(_now(), self._began, strict=True))
+        means = {name: sum(one[name] for one in self._told) / self._steps for name in self._told[0]}
+        self._told = []
+        if not self._pacer.ended(means, (wall / self._steps, cpu / self._steps)):
             control.should_training_stop = True
+        self._began = _now()
+
+
+def _now() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
 
 
 def trainer_of(job: Job, counter: Counter, folder: str) -> Any:  # noqa: ANN401 - its package is not here
@@ -122,7 +137,7 @@ def main() -> None:
     counter = Counter(job.workload.group_size)
     with tempfile.TemporaryDirectory(prefix="trl-bench-") as folder:
         trainer = trainer_of(job, counter, folder)
-        trainer.add_callback(Waiting(pacer, counter))
+        trainer.add_callback(Waiting(pacer, counter, job.workload.counted))
         trainer.train()
     pacer.tell({"lengths": counter.lengths})
 

@@ -320,6 +320,33 @@ def test_a_verifier_in_a_thread_says_what_it_says_elsewhere() -> None:
     assert composition.revision == Composition([Part(verifier=numeric_verifier(RULE))]).revision
 
 
+def test_calls_one_after_the_other_share_a_thread_and_a_task_left_behind_ends_with_its_own() -> None:
+    """A loop in which something was left running is not for the next call."""
+    loops: list[asyncio.AbstractEventLoop] = []
+    left: list[asyncio.Task[None]] = []
+
+    class Leaving(Odd):
+        async def verify(self, submissions: Sequence[Submission]) -> Sequence[Verdict]:
+            loops.append(asyncio.get_running_loop())
+            if submissions[0].trajectory_id == "leaves":
+                left.append(asyncio.create_task(asyncio.sleep(60)))
+            return self.answer(submissions)
+
+    verifier = ThreadedVerifier(Leaving(answer=said(1.0), deadline_s=20))
+
+    async def ask() -> None:
+        for name in ("a", "b", "leaves", "c"):
+            await verifier.verify([submitted("x", trajectory_id=name)])
+
+    asyncio.run(ask())
+    first, second, leaving, last = loops
+    assert first is second is leaving is not last
+    deadline = time.monotonic() + 20
+    while not left[0].done() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert left[0].cancelled()
+
+
 def changed(**fields: Any) -> Callable[[Sequence[Submission]], list[Verdict]]:
     return lambda submissions: [replace(verdict, **fields) for verdict in said(1.0)(submissions)]
 
