@@ -28,7 +28,7 @@ from rollwright.engines.embedded.attention import (
     spread_of,
 )
 from rollwright.engines.embedded.blocks import BLOCK, BlockTables, Change
-from rollwright.engines.embedded.dense_weights import DenseLayer, DenseWeights, lay_out
+from rollwright.engines.embedded.dense_weights import DenseLayer, DenseWeights, lay_out, spared
 from rollwright.engines.embedded.layer_cache import Slots, layer_cache, slots_of
 from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
 from rollwright.engines.embedded.shapes import ROW_MULTIPLE, DenseShape
@@ -187,7 +187,7 @@ class DenseRunner:
         weights = lay_out(tensors, self._shape, dtype=self._dtype, device=self._device, into=spare)
 
         def install() -> None:
-            self._weights, self._spare = weights, self._weights
+            self._weights, self._spare = weights, spared(self._weights)
 
         return install
 

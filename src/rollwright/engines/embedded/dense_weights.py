@@ -1,7 +1,7 @@
 """The weights of a dense decoder, laid out for few and large products."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from torch import Tensor
 from rollwright.engines.embedded.product import Product, product_of
 from rollwright.engines.embedded.shapes import DenseShape
 
-__all__ = ["DenseLayer", "DenseWeights", "lay_out"]
+__all__ = ["DenseLayer", "DenseWeights", "lay_out", "spared"]
 
 _Place = Callable[[Tensor, Tensor | None], Tensor]
 """Copies the first, into the second where there is one."""
@@ -70,8 +70,9 @@ def lay_out(
 
     embedding = place(tensors["model.embed_tokens.weight"], None if into is None else into.embedding)
     layers: list[DenseLayer] = []
+    scratch = _Scratch()
     for i in range(shape.num_layers):
-        layer = _Layer(tensors, f"model.layers.{i}.", place, None if into is None else into.layers[i])
+        layer = _Layer(tensors, f"model.layers.{i}.", place, None if into is None else into.layers[i], scratch)
         layers.append(layer.laid_out(shape))
     final_norm = tensors["model.norm.weight"].float() * shape.hidden**0.5
     head = embedding if shape.is_tied else place(tensors["lm_head.weight"], into and into.head.plain)
@@ -83,6 +84,28 @@ def lay_out(
     )
 
 
+def spared(weights: DenseWeights) -> DenseWeights:
+    """What the next weights can be written into, of those that serve no more."""
+    layers = [
+        replace(one, qkv=one.qkv.spared(), out=one.out.spared(), gate_up=one.gate_up.spared(), down=one.down.spared())
+        for one in weights.layers
+    ]
+    return replace(weights, layers=tuple(layers), head=weights.head.spared())
+
+
+class _Scratch:
+    """Memory in which matrices are joined before they are packed, one after the other."""
+
+    def __init__(self) -> None:
+        self._memory = torch.empty(0)
+
+    def of(self, rows: int, columns: int) -> Tensor:
+        """(rows, columns) float32 on the CPU; what stood there before is gone."""
+        if self._memory.numel() < rows * columns:
+            self._memory = torch.empty(rows * columns)
+        return self._memory[: rows * columns].view(rows, columns)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layer:
     """One layer of a checkpoint, and where it goes."""
@@ -91,12 +114,13 @@ class _Layer:
     prefix: str
     place: _Place
     into: DenseLayer | None
+    scratch: _Scratch
 
     def laid_out(self, shape: DenseShape) -> DenseLayer:
         into = self.into
         attention = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
         gates = ("mlp.gate_proj", "mlp.up_proj")
-        old_qkv, old_gate_up = into and into.qkv.plain, into and into.gate_up.plain
+        old_qkv, old_gate_up = self._room(attention, into and into.qkv), self._room(gates, into and into.gate_up)
         qkv, qkv_bias = self._joined("weight", attention, old_qkv), self._joined("bias", attention, None)
         gate_up = self._joined("weight", gates, old_gate_up)
         assert qkv is not None and gate_up is not None
@@ -113,9 +137,21 @@ class _Layer:
             down=self._copied("mlp.down_proj", into and into.down),
         )
 
+    def _room(self, names: tuple[str, ...], old: Product | None) -> Tensor | None:
+        """Where the rows of several projections are joined: in what served before, or where they are only packed."""
+        if old is None or not old.is_packed:
+            return old and old.plain
+        if old.weight.dtype != torch.float32:
+            return None
+        found = [self.tensors[f"{self.prefix}{name}.weight"] for name in names]
+        return self.scratch.of(sum(len(one) for one in found), found[0].shape[1])
+
     def _copied(self, name: str, old: Product | None) -> Product:
         """One projection as it stands in the checkpoint."""
-        weight = self.place(self.tensors[f"{self.prefix}{name}.weight"], old and old.plain)
+        given = self.tensors[f"{self.prefix}{name}.weight"]
+        is_alike = old is not None and (given.dtype, given.device) == (old.weight.dtype, old.weight.device)
+        is_only_packed = old is not None and old.is_packed and is_alike
+        weight = given if is_only_packed else self.place(given, old and old.plain)
         return product_of(weight, self._moved(self._joined("bias", (name,), None)))
 
     def _joined(self, part: str, names: tuple[str, ...], old: Tensor | None) -> Tensor | None:

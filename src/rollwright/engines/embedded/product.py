@@ -7,7 +7,7 @@ as those that the engine was opened with were, and give the same bits.
 """
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -39,6 +39,10 @@ class Product:
     def plain(self) -> Tensor | None:
         """The matrix where it can be written into; None: it is packed."""
         return None if self.is_packed else self.weight
+
+    def spared(self) -> "Product":
+        """The same for weights that serve no more: a packed matrix, which nothing can be written into, is let go."""
+        return replace(self, weight=self.weight.new_empty(0, layout=torch.strided)) if self.is_packed else self
 
 
 def product_of(weight: Tensor, bias: Tensor | None) -> Product:

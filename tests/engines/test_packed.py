@@ -1,0 +1,74 @@
+"""Matrices large enough to be packed: a row's bits stay its own, and published weights serve like opened ones."""
+
+import platform
+
+import numpy as np
+import pytest
+import torch
+
+from rollwright.engines.embedded import EmbeddedSettings
+from rollwright.engines.embedded.product import PACKED_BYTES, product_of
+from tests.engines.small import request_of, small_model
+from tests.engines.stepping import Stepper
+
+LARGE = {"hidden_size": 128, "intermediate_size": 768}
+SETTINGS = EmbeddedSettings(num_slots=16, max_context_tokens=96)
+packs = pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64") or not torch.backends.mkldnn.is_available(),
+    reason="matrices are packed with oneDNN on x86 alone",
+)
+
+
+def drawn(stepper: Stepper, number: int, company: int = 0) -> tuple[list[int], bytes]:
+    """Tokens of a turn, and the bits of their log-probabilities, among so many others."""
+    others = [request_of(1000 * number + i, [i + 1, 2], max_tokens=4 + i) for i in range(1, company + 1)]
+    mine = request_of(number, [5, 6, 7], max_tokens=8, stop_token_ids=frozenset(), seed=3)
+    stepper.submit(*others, mine)
+    stepper.finish()
+    turn = stepper.turn(mine.request_id)
+    for request in (*others, mine):
+        stepper.decoder.release(request.session)
+    chunks = turn.chunks
+    tokens = [int(token) for chunk in chunks for token in chunk.token_ids]
+    return tokens, np.concatenate([chunk.behavior_logprobs for chunk in chunks]).tobytes()
+
+
+@packs
+@pytest.mark.parametrize("rows", [8, 24, 64])
+def test_a_packed_matrix_gives_a_row_the_same_bits_whatever_rows_stand_beside_it(rows: int):
+    columns = 256
+    with torch.inference_mode():
+        weight = torch.randn(PACKED_BYTES // 4 // columns, columns, generator=torch.Generator().manual_seed(0))
+        product = product_of(weight, None)
+        assert product.is_packed
+        given = torch.randn(rows, columns, generator=torch.Generator().manual_seed(1))
+        assert torch.equal(product(given)[:8], product(given[:8]))
+        torch.testing.assert_close(product(given), given @ weight.T, rtol=1e-4, atol=1e-4)
+
+
+def test_a_matrix_below_the_size_is_used_as_it_lies():
+    product = product_of(torch.randn(8, 8), None)
+    assert not product.is_packed and product.plain is product.weight
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_published_again_and_again_serve_like_those_that_an_engine_was_opened_with(dtype: str):
+    settings = EmbeddedSettings(num_slots=16, max_context_tokens=96, mode="fast", dtype=dtype)
+    models = [small_model("qwen3", seed=seed, **LARGE) for seed in range(2)]
+    due = []
+    for model in models:
+        opened = Stepper(model, settings)
+        due.append(drawn(opened, 1))
+        opened.close()
+    stepper = Stepper(models[0], settings)
+    for version in range(1, 5):
+        stepper.load(models[version % 2], version, "drain")
+        assert drawn(stepper, version + 1) == due[version % 2]
+    stepper.close()
+
+
+def test_a_turn_of_a_model_with_packed_matrices_has_the_same_bits_in_any_company():
+    stepper = Stepper(small_model("qwen3", **LARGE), SETTINGS)
+    alone = drawn(stepper, 1)
+    assert [drawn(stepper, number, company) for number, company in ((2, 5), (3, 14))] == [alone, alone]
+    stepper.close()
