@@ -1,17 +1,25 @@
-"""vLLM's CPU build as one side; run by the interpreter of its own environment.
+"""vLLM's CPU build, started once for all cases; run by the interpreter of its own environment.
 
-.venv-vllm/bin/python -m benchmarks.engine_sides.vllm_cpu mixed-64
+    .venv-vllm/bin/python -m benchmarks.engine_sides.vllm_cpu SOCKET 512 64
+
+It listens at SOCKET, with room for contexts of 512 tokens and 64 requests at once. Who connects writes the name of a
+case, and then speaks as `benchmarks.paired` says, by way of `benchmarks.engine_sides.vllm_relay`. Times are taken here.
 """
 
+import json
 import os
+import socket
 import sys
+import time
+from collections.abc import Mapping
+from typing import TextIO
 
 from benchmarks.engine_sides.cases import CASES, Case, rounds
-from benchmarks.paired import serve
 from benchmarks.workloads import model_folder
 
 __all__: list[str] = []
 
+MODEL = "tiny"
 # Read by vLLM when it is imported.
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
@@ -19,24 +27,20 @@ os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 
 
-def main(case: Case) -> None:
-    import torch
-    import vllm
-    from vllm import LLM, SamplingParams
+def say(lines: TextIO, message: Mapping[str, object]) -> None:
+    lines.write(json.dumps(message) + "\n")
+    lines.flush()
+
+
+def be_side(llm, case: Case, lines: TextIO, about: Mapping[str, object]) -> None:
+    """One case, until its end."""
+    from vllm import SamplingParams
     from vllm.inputs import TokensPrompt
 
-    llm = LLM(
-        model=str(model_folder(case.model)),
-        dtype="float32",
-        max_model_len=max(512, case.context_tokens),
-        max_num_seqs=case.slots,
-        seed=0,
-        skip_tokenizer_init=True,
-        disable_log_stats=True,
-    )
     asked = rounds(case)
-
-    def repeat() -> dict[str, int]:
+    say(lines, {"ready": True, "about": dict(about)})
+    while (line := lines.readline()).strip() and json.loads(line)["do"] == "repeat":
+        wall, cpu = time.perf_counter(), time.process_time()
         requests = next(asked)
         prompts = [TokensPrompt(prompt_token_ids=list(one.prompt)) for one in requests]
         rules = [
@@ -45,10 +49,33 @@ def main(case: Case) -> None:
         found = llm.generate(prompts, rules, use_tqdm=False)
         drawn = [len(one.outputs[0].token_ids) for one in found]
         assert drawn == [one.new_tokens for one in requests], drawn
-        return {"tokens": case.tokens}
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        say(lines, {"wall_s": wall, "cpu_s": cpu, "counts": {"tokens": case.tokens}})
 
-    serve(repeat, {"vllm": vllm.__version__, "torch": torch.__version__, "threads": torch.get_num_threads()})
+
+def main(address: str, context_tokens: int, slots: int) -> None:
+    import torch
+    import vllm
+    from vllm import LLM
+
+    llm = LLM(
+        model=str(model_folder(MODEL)),
+        dtype="float32",
+        max_model_len=context_tokens,
+        max_num_seqs=slots,
+        seed=0,
+        skip_tokenizer_init=True,
+        disable_log_stats=True,
+    )
+    about = {"vllm": vllm.__version__, "torch": torch.__version__, "threads": torch.get_num_threads()}
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        while True:
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rw", encoding="utf-8") as lines:
+                be_side(llm, CASES[lines.readline().strip()], lines, about)
 
 
 if __name__ == "__main__":
-    main(CASES[sys.argv[1]])
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
