@@ -44,9 +44,10 @@ def plain_logits(model: PreTrainedModel, rows: list[torch.Tensor]) -> torch.Tens
 
 
 def dense_logits(model: PreTrainedModel, rows: list[torch.Tensor], activations=Activations.KEPT) -> torch.Tensor:
+    """In the type of the model's weights."""
     tokens, positions = torch.cat(rows), torch.cat([torch.arange(len(row)) for row in rows])
     packing = pack_rows(tokens, torch.tensor([0, *map(len, rows)]).cumsum(0))
-    hidden = dense_hidden(model, tokens, positions, packing, torch.float32, activations)
+    hidden = dense_hidden(model, tokens, positions, packing, model.dtype, activations)
     return model.lm_head(hidden)[packing.state_of]
 
 
@@ -77,6 +78,16 @@ def test_dense_layers_give_the_models_own_logits_and_every_gradient(family, shar
     assert float((dense - plain).detach().abs().max()) < 1e-5 * (1 + float(plain.detach().abs().max()))
     # A key's bias moves all scores of a row alike: its gradient is rounding, so it is measured against the rest.
     assert_equal_gradients(gradients_through(model, dense), expected, 2e-4)
+
+
+@pytest.mark.parametrize("family", DENSE)
+def test_in_float64_every_gradient_is_that_of_transformers_but_for_its_own_float32_parts(family):
+    # Norms and rotation angles of transformers are float32 whatever the model is: their rounding is what is left.
+    model, rows = uneven(model_of(DENSE[family])).double(), rows_of_tokens(shared=4)
+    expected = gradients_through(model, plain_logits(model, rows))
+    found = gradients_through(model, dense_logits(model, rows))
+    assert {gradient.dtype for gradient in found.values()} == {torch.float64}
+    assert_equal_gradients(found, expected, 1e-5)
 
 
 def test_a_padding_token_in_a_row_gets_the_gradient_that_the_model_gives_it():

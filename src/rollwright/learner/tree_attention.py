@@ -2,7 +2,7 @@
 
 Each tile of `PackedRows` is one call of the fused kernel on views. Where a query stands in several tiles, their parts
 are merged by the logarithms of their sums; given the merged output and sum, the kernel's backward makes the exact
-gradient of each part. Parts are merged in float32 whatever the products are in, and every sum has one order.
+gradient of each part. Parts are merged in float32 (float64 where the products are), and every sum has one order.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class SavedAttention:
     out: Tensor
     """(u, H, d)"""
     log_sums: Tensor
-    """(u, H) float32, log Σ exp of each query's scaled scores."""
+    """(u, H) float32, or float64 where the queries are, log Σ exp of each query's scaled scores."""
     rows: PackedRows
     scaling: float
 
@@ -69,8 +69,9 @@ def tree_forward(
     Returns:
         (u, H, d), and what `tree_backward` needs; it refers to the inputs, which must stay as they are until then.
     """
-    total = query.new_empty(query.shape, dtype=torch.float32 if rows.trunks else query.dtype)
-    log_sums = query.new_empty(query.shape[:2], dtype=torch.float32)
+    wide = torch.promote_types(query.dtype, torch.float32)
+    total = query.new_empty(query.shape, dtype=wide if rows.trunks else query.dtype)
+    log_sums = query.new_empty(query.shape[:2], dtype=wide)
     for tile in rows.blocks:
         part, part_sums = _attend(query, key, value, tile, scaling)
         total[tile.queries] = part
@@ -79,7 +80,7 @@ def tree_forward(
         part, part_sums = _attend(query, key, value, tile, scaling)
         sums = log_sums[tile.queries]
         share = torch.sigmoid(part_sums - sums).unsqueeze(-1)
-        total[tile.queries].lerp_(part.float(), share)
+        total[tile.queries].lerp_(part.to(wide), share)
         torch.logaddexp(sums, part_sums, out=sums)
     out = total.to(query.dtype)
     saved = SavedAttention(query=query, key=key, value=value, out=out, log_sums=log_sums, rows=rows, scaling=scaling)
@@ -97,7 +98,8 @@ def tree_backward(grad: Tensor, saved: SavedAttention) -> tuple[Tensor, Tensor, 
         (u, H, d), (u, K, d) and (u, K, d), of the types of the inputs.
     """
     rows, inputs = saved.rows, (saved.query, saved.key, saved.value)
-    totals = [one.new_empty(one.shape, dtype=torch.float32 if rows.trunks else one.dtype) for one in inputs]
+    wide = torch.promote_types(grad.dtype, torch.float32)
+    totals = [one.new_empty(one.shape, dtype=wide if rows.trunks else one.dtype) for one in inputs]
     for tile in rows.blocks:
         parts = _part_gradients(grad, saved, tile)
         for total, part, where in zip(totals, parts, (tile.queries, tile.keys, tile.keys), strict=True):
@@ -166,7 +168,7 @@ class _TreeAttention(torch.autograd.Function):
 def _attend(query: Tensor, key: Tensor, value: Tensor, tile: Tile, scaling: float) -> tuple[Tensor, Tensor]:
     """(n, H, d) and (n, H) of a tile alone."""
     q, k, v = _heads(query, tile, tile.queries), _heads(key, tile, tile.keys), _heads(value, tile, tile.keys)
-    out, sums = _forward(q, k, v, 0.0, _is_causal(tile), attn_mask=tile.mask, scale=scaling)
+    out, sums = _forward(q, k, v, 0.0, _is_causal(tile), attn_mask=_mask(tile, query), scale=scaling)
     return _states(out), _states(sums)
 
 
@@ -174,9 +176,8 @@ def _part_gradients(grad: Tensor, saved: SavedAttention, tile: Tile) -> tuple[Te
     """(n, H, d), (m, K, d) and (m, K, d): a tile's part in the gradients of its queries, keys and values."""
     due, query, out, sums = (_heads(one, tile, tile.queries) for one in (grad, saved.query, saved.out, saved.log_sums))
     key, value = (_heads(one, tile, tile.keys) for one in (saved.key, saved.value))
-    found = _backward(
-        due, query, key, value, out, sums, 0.0, _is_causal(tile), attn_mask=tile.mask, scale=saved.scaling
-    )
+    mask = _mask(tile, query)
+    found = _backward(due, query, key, value, out, sums, 0.0, _is_causal(tile), attn_mask=mask, scale=saved.scaling)
     of_query, of_key, of_value = (_states(one) for one in found)
     return of_query, of_key, of_value
 
@@ -189,6 +190,11 @@ def _heads(states: Tensor, tile: Tile, where: slice) -> Tensor:
 def _states(heads: Tensor) -> Tensor:
     """The same back again."""
     return heads.transpose(1, 2).flatten(0, 1)
+
+
+def _mask(tile: Tile, query: Tensor) -> Tensor | None:
+    """In the type that the kernel adds scores in, which it does not check."""
+    return None if tile.mask is None else tile.mask.to(torch.promote_types(query.dtype, torch.float32))
 
 
 def _is_causal(tile: Tile) -> bool:
