@@ -72,6 +72,16 @@ def test_commits_are_numbered_in_order_and_list_their_shards(tmp_path):
     assert query(folder.path, "SELECT count(*) FROM trajectories").rows == ((9,),)
 
 
+def test_a_writer_keeps_heads_and_reads_its_commits_when_they_are_asked_for(tmp_path):
+    path = written_run(tmp_path / "run")
+    with RunFolder.open(path, "write") as folder:
+        written = folder.commit(trained_step(3), at=START)
+        assert [(head.number, head.step) for head in folder.heads] == [(1, 0), (2, 1), (3, 2), (4, 3)]
+        assert not any("shards" in type(head).__slots__ for head in folder.heads)
+        assert folder.commits[-1] == written
+        assert folder.commits == RunFolder.open(path).commits
+
+
 def test_shards_split_floats_by_byte_and_keep_text_by_dictionary(tmp_path):
     path = written_run(tmp_path / "run")
     group = pq.ParquetFile(str(path / "segments/000002.parquet")).metadata.row_group(0)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from rollwright.evidence.commits import Commit, commit_digest
+from rollwright.evidence.commits import Commit, CommitHead, commit_digest
 from rollwright.evidence.durable import disk_errors, partial_of, remove_partials, sync_files, sync_folders, write_file
 from rollwright.evidence.manifest import SCHEMA_VERSION
 from rollwright.evidence.shards import file_sha256
@@ -99,7 +99,7 @@ class KnownSound:
 _ADAPTER = TypeAdapter(_Marker)
 
 
-def list_checkpoints(root: Path, commits: Sequence[Commit]) -> tuple[Checkpoint | RefusedCheckpoint, ...]:
+def list_checkpoints(root: Path, commits: Sequence[CommitHead]) -> tuple[Checkpoint | RefusedCheckpoint, ...]:
     """Every folder below `checkpoints`, by name, without reading the large files."""
     live = {c.number: c for c in commits}
     folders = sorted(p for p in (root / "checkpoints").glob("*") if p.is_dir() and not p.name.startswith("."))
@@ -115,7 +115,7 @@ def verify_checkpoint(checkpoint: Checkpoint) -> RefusedCheckpoint | None:
     return None
 
 
-def choose_checkpoint(root: Path, commits: Sequence[Commit]) -> CheckpointChoice:
+def choose_checkpoint(root: Path, commits: Sequence[CommitHead]) -> CheckpointChoice:
     """The newest checkpoint whose marker, commit and bytes agree; a folder's name proves nothing."""
     listed = list_checkpoints(root, commits)
     refused = [c for c in listed if isinstance(c, RefusedCheckpoint)]
@@ -153,7 +153,7 @@ def write_checkpoint(root: Path, commit: Commit, known: KnownSound) -> Generator
 
 
 def prune_checkpoints(
-    root: Path, commits: Sequence[Commit], known: KnownSound, *, keep_last: int, keep: Callable[[Checkpoint], bool]
+    root: Path, commits: Sequence[CommitHead], known: KnownSound, *, keep_last: int, keep: Callable[[Checkpoint], bool]
 ) -> tuple[str, ...]:
     """Remove old checkpoints, only where `keep_last` newer ones are complete down to their bytes.
 
@@ -209,7 +209,7 @@ def _looks_of(folder: Path) -> Mapping[str, tuple[int, int, int]]:
     return {str(path.relative_to(folder)): (of.st_size, of.st_ino, of.st_ctime_ns) for path, of in found}
 
 
-def _examine(root: Path, folder: Path, live: Mapping[int, Commit]) -> Checkpoint | RefusedCheckpoint:
+def _examine(root: Path, folder: Path, live: Mapping[int, CommitHead]) -> Checkpoint | RefusedCheckpoint:
     def refuse(reason: str) -> RefusedCheckpoint:
         return RefusedCheckpoint(name=folder.name, reason=reason)
 

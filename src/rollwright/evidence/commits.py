@@ -26,6 +26,7 @@ from rollwright.record.tables import STORED_TABLES, Table, table_named
 __all__ = [
     "Commit",
     "CommitDraft",
+    "CommitHead",
     "CommitKind",
     "WrittenCommit",
     "abandon",
@@ -34,6 +35,7 @@ __all__ = [
     "commit_digest",
     "commit_path",
     "has_commits",
+    "head_of",
     "newest_digest",
     "read_commits",
     "write_commit",
@@ -63,6 +65,17 @@ class Commit:
     """Of the file of the commit before it, which may have been abandoned since; None: it is the first."""
     shards: tuple[Shard, ...]
     schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitHead:
+    """What a writer keeps of each commit of its run: no shards, which its file names."""
+
+    number: int
+    kind: CommitKind
+    step: int
+    last_seq: int
+    manifest_sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,12 +124,23 @@ class _ShardFile:
 _ADAPTER = TypeAdapter(Commit)
 
 
-def commit_path(root: Path, commit: Commit) -> Path:
+def head_of(commit: Commit) -> CommitHead:
+    """A commit without its shards."""
+    return CommitHead(
+        number=commit.number,
+        kind=commit.kind,
+        step=commit.step,
+        last_seq=commit.last_seq,
+        manifest_sha256=commit.manifest_sha256,
+    )
+
+
+def commit_path(root: Path, commit: Commit | CommitHead) -> Path:
     """Where a commit's file stands."""
     return root / "commits" / f"{commit.number:06d}-{commit.kind}.json"
 
 
-def commit_digest(root: Path, commit: Commit) -> str:
+def commit_digest(root: Path, commit: Commit | CommitHead) -> str:
     """sha256 of a commit's file; a checkpoint names its commit by it."""
     return file_sha256(commit_path(root, commit))
 

@@ -28,9 +28,11 @@ from rollwright.evidence.checkpoints import (
 from rollwright.evidence.commits import (
     Commit,
     CommitDraft,
+    CommitHead,
     abandon,
     broken_links,
     clean,
+    head_of,
     newest_digest,
     read_commits,
     write_commit,
@@ -66,6 +68,7 @@ class RunFolder:
         self._lock = lock
         self._manifests = read_manifests(path)
         self._commits = read_commits(path)
+        self._heads = list(map(head_of, self._commits))
         self._tasks: set[str] | None = None
         self._newest: tuple[int, str] | None = None
         self._sound = KnownSound()
@@ -174,8 +177,15 @@ class RunFolder:
 
     @property
     def commits(self) -> tuple[Commit, ...]:
-        """In order; read anew by `refresh`."""
+        """In order; read anew by `refresh`. Those that this process wrote are read when they are asked for."""
+        if len(self._commits) != len(self._heads):
+            self._commits = read_commits(self.path)[: len(self._heads)]
         return self._commits
+
+    @property
+    def heads(self) -> Sequence[CommitHead]:
+        """The commits in order, without their shards."""
+        return self._heads
 
     @property
     def tokenizer(self) -> Path:
@@ -190,7 +200,7 @@ class RunFolder:
     @property
     def next_commit(self) -> int:
         """The number that the next commit gets."""
-        return self._commits[-1].number + 1 if self._commits else 1
+        return self._heads[-1].number + 1 if self._heads else 1
 
     @property
     def first_group_id(self) -> int:
@@ -201,6 +211,7 @@ class RunFolder:
         """See what another process has committed since."""
         # Commits first: each names a manifest that stood before it.
         self._commits = read_commits(self.path)
+        self._heads = list(map(head_of, self._commits))
         self._manifests = read_manifests(self.path)
 
     def commit(self, rows: CommitRows, *, at: datetime) -> Commit:
@@ -230,7 +241,9 @@ class RunFolder:
         )
         written = write_commit(self.path, draft)
         commit = written.commit
-        self._commits = (*self._commits, commit)
+        # A run has any number of commits: of those written here, what later calls need is kept, and no shard's record.
+        self._heads.append(head_of(commit))
+        self._commits = ()
         self._newest = (commit.number, written.sha256)
         if rows.kind == "step":
             known.update(t.trajectory.task.task_id for t in rows.trajectories)
@@ -238,11 +251,11 @@ class RunFolder:
 
     def commits_kept(self, commit: int) -> tuple[Commit, ...]:
         """What `abandon_after` would leave: the commits up to that number, and what was said later of their steps."""
-        if commit and commit not in {c.number for c in self._commits}:
-            known = ", ".join(str(c.number) for c in self._commits) or "none"
+        if commit and commit not in {c.number for c in self._heads}:
+            known = ", ".join(str(c.number) for c in self._heads) or "none"
             raise EvidenceError(f"{self.path} has no commit {commit}; it has {known}.")
-        last_step = max((c.step for c in self._commits if c.number <= commit), default=-1)
-        return tuple(c for c in self._commits if c.number <= commit or (c.kind != "step" and c.step <= last_step))
+        last_step = max((c.step for c in self._heads if c.number <= commit), default=-1)
+        return tuple(c for c in self.commits if c.number <= commit or (c.kind != "step" and c.step <= last_step))
 
     def abandon_after(self, commit: int) -> tuple[Commit, ...]:
         """Undo the steps after a commit: what they held never happened.
@@ -256,7 +269,7 @@ class RunFolder:
         """
         self._assert_writing()
         kept = {c.number for c in self.commits_kept(commit)}
-        gone = tuple(c for c in self._commits if c.number not in kept)
+        gone = tuple(c for c in self.commits if c.number not in kept)
         if gone:
             abandon(self.path, gone)
             self.refresh()
@@ -293,7 +306,7 @@ class RunFolder:
         self._assert_writing()
         gone = self._manifests[number:]
         names = {one.sha256 for one in gone}
-        held = next((c for c in self._commits if c.manifest_sha256 in names), None)
+        held = next((c for c in self._heads if c.manifest_sha256 in names), None)
         if held is not None:
             raise EvidenceError(
                 f"commit {held.number} was made under a segment after {number}; a segment with commits stays."
@@ -303,11 +316,11 @@ class RunFolder:
 
     def checkpoints(self) -> tuple[Checkpoint | RefusedCheckpoint, ...]:
         """All, by name; those that do not count say why."""
-        return list_checkpoints(self.path, self._commits)
+        return list_checkpoints(self.path, self._heads)
 
     def newest_checkpoint(self) -> CheckpointChoice:
         """The newest that is complete, belongs to a commit of this run, and whose bytes agree with their digests."""
-        return choose_checkpoint(self.path, self._commits)
+        return choose_checkpoint(self.path, self._heads)
 
     @contextmanager
     def writing_checkpoint(self, commit: Commit) -> Generator[Path]:
@@ -319,7 +332,7 @@ class RunFolder:
     def prune_checkpoints(self, *, keep_last: int, keep: Callable[[Checkpoint], bool]) -> tuple[str, ...]:
         """Remove old checkpoints; the newest `keep_last` sound ones stay, and those that `keep` names."""
         self._assert_writing()
-        return prune_checkpoints(self.path, self._commits, self._sound, keep_last=keep_last, keep=keep)
+        return prune_checkpoints(self.path, self._heads, self._sound, keep_last=keep_last, keep=keep)
 
     def record_event(self, event: Event) -> None:
         """Append to `events.jsonl`."""
@@ -360,16 +373,16 @@ class RunFolder:
 
     @property
     def _last_seq(self) -> int:
-        return max((c.last_seq for c in self._commits), default=-1)
+        return self._heads[-1].last_seq if self._heads else -1
 
     def _newest_digest(self) -> str | None:
         """As it was written; read where this process did not write the newest commit."""
-        number = self._commits[-1].number if self._commits else 0
+        number = self._heads[-1].number if self._heads else 0
         return self._newest[1] if self._newest and self._newest[0] == number else newest_digest(self.path)
 
     def _own_tasks(self) -> set[str]:
         if self._tasks is None:
-            shards = [s for c in self._commits if c.kind == "step" for s in c.shards if s.table == TASKS.name]
+            shards = [s for c in self.commits if c.kind == "step" for s in c.shards if s.table == TASKS.name]
             ids = [read_shard(self.path, s, TASKS).column("task_id").to_pylist() for s in shards]
             self._tasks = {str(task_id) for part in ids for task_id in part}
         return self._tasks

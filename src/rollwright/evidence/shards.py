@@ -6,6 +6,7 @@ files.
 
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,6 +37,14 @@ class Shard:
     num_rows: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How the leaves of a table are encoded, by their paths."""
+
+    text: list[str]
+    encodings: dict[str, str]
+
+
 def parquet_bytes(table: Table, rows: pa.Table) -> bytes:
     """The file of one shard; equal rows give equal bytes.
 
@@ -43,7 +52,7 @@ def parquet_bytes(table: Table, rows: pa.Table) -> bytes:
         table: the columns.
         rows: in the schema of `table`.
     """
-    leaves = [leaf for column in table.columns for leaf in _leaves(column.name, column.type)]
+    layout = _layout(table)
     stream = pa.BufferOutputStream()
     pq.write_table(
         rows.replace_schema_metadata(
@@ -51,9 +60,9 @@ def parquet_bytes(table: Table, rows: pa.Table) -> bytes:
         ),
         stream,
         compression="zstd",
-        use_dictionary=[path for path, of in leaves if of == TEXT],
+        use_dictionary=layout.text,
         write_statistics=list(table.key),
-        column_encoding={path: "BYTE_STREAM_SPLIT" for path, of in leaves if of in (FLOAT, DOUBLE)},
+        column_encoding=layout.encodings,
         store_schema=False,
     )
     return stream.getvalue().to_pybytes()
@@ -120,6 +129,15 @@ def _compare(root: Path, shard: Shard, num_bytes: int, sha256: str) -> None:
     else:
         return
     raise ShardError(f"{root / shard.path} {what}. {_WAY_OUT}")
+
+
+@cache
+def _layout(table: Table) -> _Layout:
+    leaves = [leaf for column in table.columns for leaf in _leaves(column.name, column.type)]
+    return _Layout(
+        text=[path for path, of in leaves if of == TEXT],
+        encodings={path: "BYTE_STREAM_SPLIT" for path, of in leaves if of in (FLOAT, DOUBLE)},
+    )
 
 
 def _leaves(path: str, of: ColumnType) -> list[tuple[str, Scalar]]:
