@@ -1,10 +1,11 @@
 """What the record of a run costs it: receipts, ledger and store, as shares of its time and of its processor time.
 
-    python benchmarks/recording.py [--steps 40] [--taught 150] [--rounds 3] [--warm-up 3] [--set KEY=VALUE]
-        [--json FILE]
+    python -m benchmarks.recording [--steps 40] [--taught 150] [--rounds 3] [--warm-up 3] [--set KEY=VALUE]
+        [--work tools single-turn] [--json FILE]
 
-The default recipe is trained, a process a round. Told are its RL steps, where nothing is evaluated and no checkpoint is
-written, each from the moment at which it is handed to the store to that of the next one:
+Trained are the default recipe (128 episodes with tools) and workload (a) of `workloads.py` (64 completions of one
+turn), a process a round. Told are their RL steps, where nothing is evaluated and no checkpoint is written, each from
+the moment at which it is handed to the store to that of the next one:
 
 - timed: what receipts, ledger and store (encode, compress, write, sync) take of the processor, on whichever thread; and
   for how long they held the loop, which makes receipts and ledger on its way and waits for the store's step before.
@@ -26,16 +27,18 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 from unittest.mock import patch
 
-from report import Report, Row, machine, versions, write_report
-
+from benchmarks.against_trl.job import Job
+from benchmarks.against_trl.ours import recipe_of
+from benchmarks.report import Report, Row, machine, versions, write_report
+from benchmarks.workloads import WORKLOADS, model_folder
 from rollwright.evidence import Commit, CommitRows, RunFolder
-from rollwright.recipes.resolve import resolve
+from rollwright.recipes.resolve import Resolved, resolve
 from rollwright.recipes.runs import TrainOrder, train_run
 from rollwright.runtime import learning
 from rollwright.runtime.ledger import Ledger
@@ -45,6 +48,7 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made")
 ROOT = Path(__file__).parents[1]
 ON_THE_WAY = ("receipts", "ledger")
+WORKS = {"tools": "128 short episodes with tools", "single-turn": "64 completions of one turn"}
 ASKED = 0.02
 """The largest share that all of it may take."""
 
@@ -134,18 +138,8 @@ class Watch:
     def warned(self, sentence: str) -> None: ...
 
 
-def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
-    """One run, in this process."""
-    spent = Spent()
-    spent.calibrate()
-    watch = Watch(spent, range(options.taught + options.warm_up, options.taught + options.steps - 1))
-    commit = RunFolder.commit
-
-    def committed(self: RunFolder, rows: CommitRows, *, at: datetime) -> Commit:
-        watch.handed_over(rows.step)
-        return self.commits[-1] if watch.is_left_out(rows.step) else stored(self, rows, at=at)
-
-    stored = spent.timed("store", commit)
+def tools_recipe(options: argparse.Namespace) -> Resolved:
+    """The default recipe, taught before; nothing is evaluated or saved in its steps."""
     settings = (
         f"stages.warm_start.steps={options.taught}",
         f"run.steps={options.steps}",
@@ -155,9 +149,35 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
         "evaluation.samples=1",
         *options.set,
     )
-    order = TrainOrder(
-        resolved=resolve("arithmetic-tool", settings), run_dir=folder, source=None, is_rollouts_only=False
-    )
+    return resolve("arithmetic-tool", settings)
+
+
+def single_turn_recipe(options: argparse.Namespace, folder: Path) -> Resolved:
+    """Workload (a) as it is measured against TRL."""
+    workload = replace(WORKLOADS["a"], counted=options.steps - 2)
+    job = Job(workload, model_folder(workload.model), device="cpu", dtype="float32", threads=1)
+    return recipe_of(job, folder, 0)
+
+
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
+    """One run, in this process."""
+    spent = Spent()
+    spent.calibrate()
+    watch = Watch(spent, range(options.taught + options.warm_up, options.taught + options.steps - 1))
+    newest: list[Commit] = []
+
+    def committed(self: RunFolder, rows: CommitRows, *, at: datetime) -> Commit:
+        watch.handed_over(rows.step)
+        if not watch.is_left_out(rows.step):
+            newest[:] = [stored(self, rows, at=at)]
+        return newest[0]
+
+    stored = spent.timed("store", RunFolder.commit)
+    [work] = options.work
+    # Workload (a) keeps its tasks beside the run.
+    folder.mkdir(parents=True)
+    resolved = tools_recipe(options) if work == "tools" else single_turn_recipe(options, folder)
+    order = TrainOrder(resolved=resolved, run_dir=folder / "run", source=None, is_rollouts_only=False)
     with ExitStack() as stack:
         for target, name, replacement in (
             (RunFolder, "commit", committed),
@@ -186,11 +206,12 @@ class Shares:
     compared: list[float] = field(default_factory=list[float])
 
 
-def run_round(options: argparse.Namespace, folder: Path, processor: Shares, clock: Shares) -> None:
+def run_round(options: argparse.Namespace, work: str, folder: Path, processor: Shares, clock: Shares) -> None:
     """One run in a process of its own; prints its lines."""
-    sizes = [f"--steps={options.steps}", f"--taught={options.taught}", f"--warm-up={options.warm_up}"]
+    taught = options.taught if work == "tools" else 0
+    sizes = [f"--steps={options.steps}", f"--taught={taught}", f"--warm-up={options.warm_up}", f"--work={work}"]
     sizes += [f"--set={setting}" for setting in options.set]
-    command = [sys.executable, __file__, "--here", str(folder), *sizes]
+    command = [sys.executable, "-m", "benchmarks.recording", "--here", str(folder), *sizes]
     ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(ended.stdout.splitlines()[-1])
     stored, left_out = Steps(**found["stored"]), Steps(**found["left_out"])
@@ -203,50 +224,55 @@ def run_round(options: argparse.Namespace, folder: Path, processor: Shares, cloc
     clock.compared.append(1 - statistics.median(left_out.clock) / statistics.median(stored.clock))
     of_parts = ", ".join(f"{part} {1e3 * seconds:.1f} ms" for part, seconds in sorted(parts.items()))
     print(
-        f"a step: {1e3 * processor_s:.0f} ms of the processor, of which {of_parts}; "
+        f"{work}, a step: {1e3 * processor_s:.0f} ms of the processor, of which {of_parts}; "
         f"{1e3 * clock_s:.0f} ms by the clock, of which the loop was held {1e3 * held_s:.1f} ms",
         flush=True,
     )
 
 
+def rows_of(options: argparse.Namespace, work: str) -> list[Row]:
+    """What a workload was found to cost; prints it."""
+    processor, clock = Shares(), Shares()
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.rounds):
+            run_round(options, work, Path(folder) / str(number), processor, clock)
+    for what, shares in (("processor", processor), ("clock", clock)):
+        timed, compared = statistics.median(shares.timed), statistics.median(shares.compared)
+        print(f"{work}, {what}: timed {timed:.1%}, store compared {compared:+.1%}; asked is {ASKED:.0%} at most")
+    return [_row(work, "of CPU seconds", processor), _row(work, "of wall time", clock)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", nargs="+", choices=WORKS, default=list(WORKS))
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--taught", type=int, default=150, help="steps of the warm start before")
+    parser.add_argument("--taught", type=int, default=150, help="steps of the warm start before, of the default recipe")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-up", type=int, default=3, help="RL steps that are not told")
-    parser.add_argument("--set", action="append", default=[], help="KEY=VALUE of the recipe, such as another model's")
+    parser.add_argument("--set", action="append", default=[], help="KEY=VALUE of the default recipe")
     parser.add_argument("--json", type=Path, help="write what was found there")
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.here:
         print(json.dumps(measure(options, options.here)))
         return
-    processor, clock = Shares(), Shares()
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(options.rounds):
-            run_round(options, Path(folder) / str(number), processor, clock)
-    for what, shares in (("processor", processor), ("clock", clock)):
-        timed, compared = statistics.median(shares.timed), statistics.median(shares.compared)
-        print(f"{what}: timed {timed:.1%}, store compared {compared:+.1%}; asked is {ASKED:.0%} at most")
+    rows = [row for work in options.work for row in rows_of(options, work)]
     if options.json:
-        rows = (_row("of CPU seconds", processor), _row("of wall time", clock))
         about = {
             **machine(),
             **versions("rollwright", "torch", "pyarrow"),
             "threads": os.environ.get("OMP_NUM_THREADS", "not set"),
-            "recipe": "arithmetic-tool",
             "settings": options.set,
             "steps": options.steps,
             "rounds": options.rounds,
         }
-        write_report(Report(name="recording", rows=rows, about=about), options.json)
+        write_report(Report(name="recording", rows=tuple(rows), about=about), options.json)
 
 
-def _row(of: str, shares: Shares) -> Row:
+def _row(work: str, of: str, shares: Shares) -> Row:
     timed = statistics.median(shares.timed)
     return Row(
-        what=f"receipts, ledger and store, share {of} of a step",
+        what=f"{WORKS[work]}: receipts, ledger and store, share {of} of a step",
         ours=timed,
         peer=None,
         ratio=timed,
