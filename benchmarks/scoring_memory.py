@@ -1,6 +1,6 @@
 """Peak memory of the loss at a wide vocabulary: scoring alone, and scoring with its gradient.
 
-    python -m benchmarks.scoring_memory [--threads 1] [--repetitions 3] [--tokens 8192] [--vocabulary 150000]
+    python -m benchmarks.scoring_memory [--threads 1] [--repetitions 2] [--tokens 8192] [--vocabulary 150000]
                                         [--json FILE]
 
 Each measurement is a fresh process. It makes hidden states, an output embedding and targets, scores a few tokens so
@@ -75,7 +75,7 @@ def measured(options: argparse.Namespace, done: str) -> tuple[int, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--repetitions", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--vocabulary", type=int, default=150_000)
     parser.add_argument("--width", type=int, default=192, help="of a hidden state")
