@@ -214,7 +214,7 @@ def main() -> None:
             found, missing = measured(case, vllm, options)
             rows += rows_of(case, found, missing)
             about["sides"] = {**about["sides"], **found.about}  # type: ignore[dict-item] - a mapping, as set above
-            about["seconds"] = {**about["seconds"], case.name: found.to_json()["sides"]}  # type: ignore[dict-item]
+            about["seconds"] = {**about["seconds"], case.name: found.to_json()["sides"]}  # type: ignore[dict-item] - likewise
             for side in found.timings:
                 rate, cpu = case.tokens / found.median(side), found.median(side, "cpu_s")
                 print(f"{case.name:18} {side:14} {rate:10,.0f} tokens/s  {cpu:.2f} s of CPU", flush=True)

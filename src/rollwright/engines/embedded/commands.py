@@ -33,10 +33,9 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Release:
-    """Forget a session."""
+    """Forget a session; nobody waits for it, since what is asked later is done later."""
 
     session: str
-    done: Future[None] = field(default_factory=Future[None])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -132,8 +132,9 @@ class EmbeddedEngine:
         await self._tell(Cancel(request_id=request_id))
 
     async def release(self, session: str) -> None:
-        """Forget the cache of a session."""
-        await self._tell(Release(session=session))
+        """Forget the cache of a session before anything that is asked of this engine later; nothing is waited for."""
+        with contextlib.suppress(EngineLostError):
+            self._thread.post(Release(session=session))
 
     async def pause(self) -> None:
         """Draw nothing until `resume`; deadlines go on, and weights that `drain` wait for what was being drawn."""
@@ -148,7 +149,7 @@ class EmbeddedEngine:
         await self._tell(Close())
         await asyncio.to_thread(self._thread.join)
 
-    async def _tell(self, command: Cancel | Release | Pause | Resume | Close) -> None:
+    async def _tell(self, command: Cancel | Pause | Resume | Close) -> None:
         """Hand over a command whose effect is there anyway once the engine has ended."""
         try:
             self._thread.post(command)

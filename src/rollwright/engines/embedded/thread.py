@@ -40,7 +40,7 @@ from rollwright.record import ScoreRequest, Scores, WeightReader, WeightsManifes
 
 __all__ = ["DecodeThread", "WeightSource"]
 
-_Told = Cancel | Release | Pause | Resume | Close
+_Told = Cancel | Pause | Resume | Close
 _Awaited = _Told | Score | Load
 
 
@@ -135,6 +135,8 @@ class DecodeThread:
             self._decoder.submit(command.turn)
         elif isinstance(command, Drop):
             self._decoder.drop(command.turn)
+        elif isinstance(command, Release):
+            self._decoder.release(command.session)
         elif command.done.set_running_or_notify_cancel():
             self._obey_awaited(command)
 
@@ -142,9 +144,6 @@ class DecodeThread:
         match command:
             case Cancel():
                 self._decoder.cancel(command.request_id)
-                self._answer(command)
-            case Release():
-                self._decoder.release(command.session)
                 self._answer(command)
             case Score():
                 self._scores.append(command)
@@ -225,7 +224,7 @@ class DecodeThread:
         for command in left:
             if isinstance(command, Generate):
                 self._decoder.fail(command.turn, EngineLostError(sentence))
-            elif not isinstance(command, Drop) and command.done.set_running_or_notify_cancel():
+            elif not isinstance(command, Drop | Release) and command.done.set_running_or_notify_cancel():
                 _lose(command, sentence)
         for command in (*(load for load, _ in self._loads), *self._scores):
             _lose(command, sentence)
