@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rollwright.record import (
     Group,
     NamedValue,
+    Origin,
     RewardComponent,
     Sampling,
     ScoredTrajectory,
@@ -150,7 +151,12 @@ def _turns(
         if not is_last:
             call_id = f"{name}/c{turn}"
             calls.append(_call(call_id, turn, len(segments)))
-            for origin, tokens, answers in (("template", 3, None), ("tool", 6, call_id), ("template", 5, None)):
+            said: tuple[tuple[Origin, int, str | None], ...] = (
+                ("template", 3, None),
+                ("tool", 6, call_id),
+                ("template", 5, None),
+            )
+            for origin, tokens, answers in said:
                 before = segments[-1]
                 segments.append(
                     Segment(

@@ -48,7 +48,8 @@ def work(options: argparse.Namespace) -> None:
     temperature = torch.ones(options.tokens)
     gradients = 0
     if options.work != "score":
-        hidden.requires_grad_(), head.requires_grad_()
+        hidden.requires_grad_()
+        head.requires_grad_()
         gradients = hidden.nbytes + head.nbytes
     few = torch.randn(4, options.width).requires_grad_()
     score_tokens(few, torch.randn(32, options.width), targets[:4] % 32, temperature[:4]).logprobs.sum().backward()

@@ -327,7 +327,7 @@ def tune(book: Book) -> Tuned:
     print("\nTuning tasks:\n\n" + "\n".join(curves(sorted(found, key=lambda arm: arm.side))) + "\n", flush=True)
     of_side = {side: [arm for arm in found if arm.side == side] for side in SIDES}
     threshold = threshold_of(of_side["trl"], held=plan["held"], margin=plan["margin"])
-    best: dict[Side, float] = {side: best_of(arms, threshold).learning_rate for side, arms in of_side.items()}
+    best: dict[Side, float] = {side: best_of(of_side[side], threshold).learning_rate for side in SIDES}
     return Tuned(threshold, best)
 
 

@@ -69,8 +69,8 @@ def _listed() -> Iterator[Case]:
     yield Case("shared-64", "500-token prompt, groups of 16", 64, 500, 32, group_size=16)
     for requests in (1, 8, 64):
         yield Case(f"prefill-{requests}", f"prefill of {requests} prompts of 256", requests, 256, 1, counts="prompt")
-    small = {"slots": 16, "model": "smollm2-135m", "vocab": 49_152}
-    yield Case("smollm2-mixed-16", "SmolLM2-135M, mixed lengths, 16 requests", 16, 32, SHORT_TAIL, **small)
+    title = "SmolLM2-135M, mixed lengths, 16 requests"
+    yield Case("smollm2-mixed-16", title, 16, 32, SHORT_TAIL, slots=16, model="smollm2-135m", vocab=49_152)
 
 
 CASES = {case.name: case for case in _listed()}

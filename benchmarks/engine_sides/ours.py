@@ -5,6 +5,7 @@ python -m benchmarks.engine_sides.ours mixed-64 deterministic
 
 import asyncio
 import sys
+from dataclasses import replace
 
 import torch
 from transformers import AutoModelForCausalLM
@@ -18,17 +19,15 @@ from rollwright.record import GenerationRequest, Sampling, ids
 __all__ = ["SETTINGS", "opened", "request_of"]
 
 SETTINGS = {
-    "deterministic": {"mode": "deterministic", "dtype": "float32"},
-    "fast": {"mode": "fast", "dtype": "float32"},
-    "fast-bf16": {"mode": "fast", "dtype": "bfloat16"},
+    "deterministic": EmbeddedSettings(mode="deterministic", dtype="float32"),
+    "fast": EmbeddedSettings(mode="fast", dtype="float32"),
+    "fast-bf16": EmbeddedSettings(mode="fast", dtype="bfloat16"),
 }
 
 
 def opened(case: Case, mode: str) -> EmbeddedEngine:
     model = AutoModelForCausalLM.from_pretrained(model_folder(case.model), dtype=torch.float32)
-    settings = EmbeddedSettings(
-        num_slots=case.slots, max_context_tokens=max(512, case.context_tokens), **SETTINGS[mode]
-    )
+    settings = replace(SETTINGS[mode], num_slots=case.slots, max_context_tokens=max(512, case.context_tokens))
     return open_engine(model, settings, lambda manifest: {})
 
 

@@ -9,6 +9,7 @@ log-probabilities. Continuous batching is given each request with its own number
 
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 import transformers
@@ -21,7 +22,7 @@ from benchmarks.workloads import model_folder
 __all__: list[str] = []
 
 
-def by_generate(model, case: Case, requests: list[Requested]) -> None:
+def by_generate(model: Any, case: Case, requests: list[Requested]) -> None:
     for low in range(0, len(requests), case.slots):
         batch = requests[low : low + case.slots]
         prompts = torch.tensor([one.prompt for one in batch])
@@ -33,7 +34,7 @@ def by_generate(model, case: Case, requests: list[Requested]) -> None:
         assert found.shape[1] == case.prompt_tokens + longest, found.shape
 
 
-def by_continuous_batching(model, case: Case, requests: list[Requested]) -> None:
+def by_continuous_batching(model: Any, case: Case, requests: list[Requested]) -> None:
     config = GenerationConfig(
         max_new_tokens=max(one.new_tokens for one in requests),
         do_sample=True,

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from typing import TextIO
+from typing import Any, TextIO
 
 from benchmarks.engine_sides.cases import CASES, Case, rounds
 from benchmarks.workloads import model_folder
@@ -32,10 +32,10 @@ def say(lines: TextIO, message: Mapping[str, object]) -> None:
     lines.flush()
 
 
-def be_side(llm, case: Case, lines: TextIO, about: Mapping[str, object]) -> None:
+def be_side(llm: Any, case: Case, lines: TextIO, about: Mapping[str, object]) -> None:
     """One case, until its end."""
-    from vllm import SamplingParams
-    from vllm.inputs import TokensPrompt
+    from vllm import SamplingParams  # type: ignore[import-not-found] - it lives in an environment of its own
+    from vllm.inputs import TokensPrompt  # type: ignore[import-not-found] - likewise
 
     asked = rounds(case)
     say(lines, {"ready": True, "about": dict(about)})
@@ -55,8 +55,8 @@ def be_side(llm, case: Case, lines: TextIO, about: Mapping[str, object]) -> None
 
 def main(address: str, context_tokens: int, slots: int) -> None:
     import torch
-    import vllm
-    from vllm import LLM
+    import vllm  # type: ignore[import-not-found] - likewise
+    from vllm import LLM  # type: ignore[import-not-found] - likewise
 
     llm = LLM(
         model=str(model_folder(MODEL)),

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class VllmError(RuntimeError):
 
 
 @contextmanager
-def running(python: Path, cases: Sequence[Case], threads: int) -> Iterator[str]:
+def running(python: Path, cases: Sequence[Case], threads: int) -> Generator[str]:
     """Start vLLM once, with room for all these cases; the socket at which it serves them one after the other.
 
     Raises:

@@ -1,6 +1,7 @@
 """Matrices large enough to be packed: a row's bits stay its own, and published weights serve like opened ones."""
 
 import platform
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -52,7 +53,9 @@ def test_a_matrix_below_the_size_is_used_as_it_lies():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_weights_published_again_and_again_serve_like_those_that_an_engine_was_opened_with(dtype: str):
+def test_weights_published_again_and_again_serve_like_those_that_an_engine_was_opened_with(
+    dtype: Literal["float32", "bfloat16"],
+):
     settings = EmbeddedSettings(num_slots=16, max_context_tokens=96, mode="fast", dtype=dtype)
     models = [small_model("qwen3", seed=seed, **LARGE) for seed in range(2)]
     due = []

@@ -5,6 +5,7 @@
 from transformers.cache_utils import Cache as Cache
 from transformers.cache_utils import DynamicCache as DynamicCache
 from transformers.configuration_utils import PreTrainedConfig as PreTrainedConfig
+from transformers.generation.configuration_utils import GenerationConfig as GenerationConfig
 from transformers.generation.utils import GenerationMixin as GenerationMixin
 from transformers.masking_utils import AttentionMaskInterface as AttentionMaskInterface
 from transformers.modeling_utils import AttentionInterface as AttentionInterface
