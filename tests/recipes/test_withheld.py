@@ -2,6 +2,9 @@
 
 import json
 import re
+import threading
+from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import duckdb
@@ -109,8 +112,42 @@ def test_an_event_tells_no_secret():
 PLANTED = "planted0123456789secret"
 
 
+class Judging(BaseHTTPRequestHandler):
+    """A judge that answers at once, and fails once, in words; one that is down would be waited for."""
+
+    has_failed = False
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if not Judging.has_failed:
+            Judging.has_failed = True
+            self.send_error(500, f"no judgement for {self.headers['Authorization']}")
+            return
+        message = {"role": "assistant", "content": "The answer is right.\n1"}
+        body = json.dumps({"model": "m", "choices": [{"index": 0, "finish_reason": "stop", "message": message}]})
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.fixture
+def judge_port() -> Generator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Judging) as server:
+        thread = threading.Thread(target=server.serve_forever, name="judge", daemon=True)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
 @pytest.mark.training
-def test_nothing_planted_is_found_in_the_folder_of_a_trained_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_nothing_planted_is_found_in_the_folder_of_a_trained_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge_port: int
+):
     """In the environment, in addresses, in a value of the recipe, in a judge's key file, in the path of the data."""
     monkeypatch.setenv("WANDB_API_KEY", f"{PLANTED}-a")
     monkeypatch.setenv("HF_TOKEN", f"{PLANTED}-b")
@@ -122,7 +159,8 @@ def test_nothing_planted_is_found_in_the_folder_of_a_trained_run(tmp_path: Path,
     key.write_text(f"{PLANTED}-c")
     tasks = [json.dumps({"prompt": f"what is {n} + 1?", "answer": str(n + 1)}) for n in range(60)]
     rows.write_text("\n".join(tasks))
-    judge = f'{{kind="judge", model="m", url="http://ada:{PLANTED}@127.0.0.1:9/v1", key_file="{key}", attempts=1}}'
+    address = f"http://ada:{PLANTED}@127.0.0.1:{judge_port}/v1"
+    judge = f'{{kind="judge", model="m", url="{address}", key_file="{key}", attempts=1}}'
     settings = [one for one in SMALL if not one.startswith(("stages.", "tasks.", "evaluation.", "verifier."))]
     run = trained(
         tmp_path / "run",
