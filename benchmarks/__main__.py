@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages import readme_block, replace_block, speed_page
+from benchmarks.pages import NOT_RUN, readme_block, replace_block, speed_page
 from benchmarks.regression import SHORT, compared, read_standings, standing_of, write_standings
 from benchmarks.report import Report, failed, machine, read_report, table, versions
 from benchmarks.suite import RESULTS, SCRIPTS, Script, run_script
@@ -54,7 +54,7 @@ def write_pages(threads: int) -> None:
 
 def stored(script: Script) -> Report:
     file = RESULTS / f"{script.name}.json"
-    return read_report(file) if file.is_file() else failed(script.name, "it was not run", script.title)
+    return read_report(file) if file.is_file() else failed(script.name, NOT_RUN, script.title)
 
 
 def check(threads: int) -> int:

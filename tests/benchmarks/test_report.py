@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.pages import BEGIN, END, readme_block, replace_block, speed_page
+from benchmarks.pages import BEGIN, END, NOT_RUN, readme_block, replace_block, speed_page
 from benchmarks.regression import compared, read_standings, standing_of, write_standings
 from benchmarks.report import Report, Row, failed, read_report, write_report
 from benchmarks.suite import SCRIPTS, Script, run_script
@@ -50,11 +50,12 @@ def test_a_misspelt_key_of_a_report_is_refused(tmp_path):
 
 
 def test_the_readme_shows_rows_with_a_target_and_those_that_failed_and_nothing_else_changes():
-    reports = [REPORT, failed("engine", "it ended with code 1")]
+    reports = [REPORT, failed("engine", "it ended with code 1"), failed("memory", NOT_RUN, "Memory")]
     text = replace_block(f"before\n{BEGIN}\nold\n{END}\nafter", readme_block(reports, SETTING))
     assert "| a step | 2 (1.9 to 2.1) | at least 1.5: met |" in text
     assert "| the learner | 1.5 (1.4 to 1.7) | at most 1.6: met |" in text
     assert "| engine | not measured: it ended with code 1 |  |" in text
+    assert "Not run yet: Memory." in text and "| Memory" not in text
     assert "a token" not in text and "old" not in text
     assert text.startswith("before\n") and text.endswith("\nafter")
     assert "a processor, 2 cores, 24 GiB" in text
