@@ -161,11 +161,6 @@ class Comparison:
         }
         return {"sides": sides}
 
-    def markdown_row(self, what: str, slow: str, fast: str) -> str:
-        """`| what | seconds of fast | seconds of slow | ratio (lowest to highest) |`."""
-        ratio = self.ratio(slow, fast)
-        return f"| {what} | {self.median(fast):.3g} s | {self.median(slow):.3g} s | {ratio} |"
-
     def _values(self, side: str, clock: Clock) -> list[float]:
         return [getattr(timing, clock) for timing in self.timings[side]]
 

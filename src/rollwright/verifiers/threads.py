@@ -27,7 +27,7 @@ class ThreadedVerifier(PassingVerifier):
 
     def __init__(self, verifier: Verifier) -> None:
         super().__init__(verifier)
-        self._left: set[_Worker] = set()
+        self._left: set[Future[Sequence[Verdict]]] = set()
         self._idle = _Idle()
 
     @property
@@ -37,14 +37,15 @@ class ThreadedVerifier(PassingVerifier):
 
     async def verify(self, submissions: Sequence[Submission]) -> Sequence[Verdict]:
         """Judge in a thread; when this call is cancelled, at a deadline too, the thread is left behind."""
-        self._left = {worker for worker in self._left if worker.is_busy}
+        self._left = {answer for answer in self._left if not answer.done()}
         if len(self._left) >= _MAX_LEFT_BEHIND:
             raise RuntimeError(f"{len(self._left)} calls of verifier {self.name} have not come back")
         worker = self._idle.take() or _Worker(self._verifier, self._idle)
+        answer = worker.ask(submissions)
         try:
-            return await asyncio.wrap_future(worker.ask(submissions))
+            return await asyncio.wrap_future(answer)
         except asyncio.CancelledError:
-            self._left.add(worker)
+            self._left.add(answer)
             raise
 
 
@@ -79,15 +80,12 @@ class _Worker:
         self._verifier = verifier
         self._idle = idle
         self._calls: queue.SimpleQueue[tuple[Sequence[Submission], Future[Sequence[Verdict]]]] = queue.SimpleQueue()
-        self.is_busy = False
-        """Whether a call has not come back."""
         threading.Thread(target=self._work, name=f"verify {verifier.name}", daemon=True).start()
 
     def ask(self, submissions: Sequence[Submission]) -> Future[Sequence[Verdict]]:
         """Hand a call over; only to a thread that nobody else has."""
         answer: Future[Sequence[Verdict]] = Future()
         answer.set_running_or_notify_cancel()  # From here on nobody can cancel it, so the thread may always answer.
-        self.is_busy = True
         self._calls.put((submissions, answer))
         return answer
 
@@ -114,7 +112,6 @@ class _Worker:
             found = error
         except BaseException as error:  # noqa: BLE001 - a verifier that asks for the end of the process fails
             found = RuntimeError(f"the verifier gave up: {type(error).__name__}: {error}")
-        self.is_busy = False
         is_clean = not asyncio.all_tasks(runner.get_loop())
         if is_clean:
             self._idle.put(self)
