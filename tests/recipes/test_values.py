@@ -158,6 +158,8 @@ def test_missing_sections_and_keys_say_what_belongs_there():
         ("objective.reward_scaling=none", "whose scaling is 'group_std'"),
         ("objective=gigpo", "denominator has no default: GiGPO (arXiv:2505.10978) did not disclose it"),
         ("engine.dtype=bfloat16", "choose mode 'fast' for bfloat16"),
+        ("engine.device=cuda", "set engine.mode=fast there"),
+        ("learner.device=gpu", '"gpu" was given; allowed are cpu, cuda (the first GPU), and cuda:N (GPU N, from 0 on)'),
         ("model.num_heads=3", "is not a multiple of num_kv_heads"),
     ],
 )

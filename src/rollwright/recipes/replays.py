@@ -65,6 +65,11 @@ def replay_run(run: Path, run_dir: Path | None, observer: Observer) -> ReplayRes
             f"{run} sampled in the mode {resolved.recipe.engine.mode!r}, which promises no bits; the first difference "
             "ends the replay. `--set engine.mode=deterministic` makes runs that replay exactly."
         )
+    if resolved.recipe.learner.device != "cpu":
+        observer.warned(
+            f"{run} trained on {resolved.recipe.learner.device}, where sums have no promised order; the first "
+            "difference ends the replay. `--set learner.device=cpu` makes runs that replay exactly."
+        )
     order = TrainOrder(resolved=resolved, run_dir=path, source=None, is_rollouts_only=False, follow=run)
     try:
         result = train_run(order, observer)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import Cache, DynamicCache, PreTrainedModel
 
 from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
@@ -19,16 +19,20 @@ __all__ = ["GenericRunner"]
 class GenericRunner:
     """Caches of `transformers`, one a place. They may be of any kind: none is cut or copied, a new start recomputes."""
 
-    def __init__(self, *, model: PreTrainedModel, vocab: int, num_places: int, max_context_tokens: int) -> None:
+    def __init__(
+        self, *, model: PreTrainedModel, vocab: int, num_places: int, max_context_tokens: int, device: torch.device
+    ) -> None:
         """Copy the model, so that training it elsewhere moves nothing here.
 
         Args:
-            model: a causal LM, on its device and in its type.
+            model: a causal LM, in its type.
             vocab: number of token ids.
             num_places: contexts held at once.
             max_context_tokens: the longest.
+            device: to serve from.
         """
         self._model = copy.deepcopy(model).eval()
+        nn.Module.to(self._model, device)
         self._vocab = vocab
         self._num_places = num_places
         self._max_context = max_context_tokens

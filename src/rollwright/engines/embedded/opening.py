@@ -17,7 +17,7 @@ from rollwright.engines.embedded.engine import EmbeddedEngine, EngineFacts
 from rollwright.engines.embedded.generic import GenericRunner
 from rollwright.engines.embedded.probe import probe
 from rollwright.engines.embedded.runner import Runner
-from rollwright.engines.embedded.shapes import DENSE_FAMILIES, dense_shape, why_not_dense
+from rollwright.engines.embedded.shapes import DENSE_FAMILIES, ROW_MULTIPLE, dense_shape, why_not_dense
 from rollwright.engines.embedded.stops import DecodeText
 from rollwright.engines.embedded.thread import DecodeThread, WeightSource
 from rollwright.engines.embedded.weights import weight_names
@@ -153,6 +153,7 @@ def make_runner(model: PreTrainedModel, settings: EmbeddedSettings) -> Runner:
         vocab=int(config.vocab_size),
         num_places=settings.num_slots,
         max_context_tokens=settings.max_context_tokens,
+        device=torch.device(settings.device),
     )
 
 
@@ -169,6 +170,7 @@ def _make_dense(model: PreTrainedModel, settings: EmbeddedSettings) -> DenseRunn
             weights=replace(weights, layers=weights.layers[:num_layers]),
             rotary=rotary,
             num_places=settings.num_slots,
+            row_multiple=ROW_MULTIPLE if settings.mode == "deterministic" else 1,
         )
 
     if settings.mode == "deterministic":

@@ -28,6 +28,7 @@ def build_engine(recipe: RecipeConfig, model: "PreTrainedModel", read: WeightRea
         num_slots=engine.num_slots,
         max_context_tokens=engine.max_context_tokens,
         dtype=engine.dtype,
+        device=engine.device,
         mode=engine.mode,
     )
     return open_engine(model, settings, read)

@@ -17,6 +17,7 @@ from rollwright.evidence import (
 from rollwright.recipes.build.judge_facts import judge_sections
 from rollwright.recipes.build.manifest import ManifestFacts, build_manifest
 from rollwright.recipes.build.pinned import parent_sha256, snapshot_of
+from rollwright.recipes.build.placement import is_bit_for_bit
 from rollwright.recipes.build.session import Foundation
 from rollwright.recipes.build.start import checkpoint_at
 from rollwright.recipes.errors import RecipeError
@@ -95,7 +96,7 @@ def manifest_of(resolved: Resolved, foundation: Foundation, tokenizer: Path, ide
         snapshot=snapshot_of(world),
         mixture=world.mixture,
         protocols=foundation.protocols,
-        is_deterministic=recipe.engine.mode == "deterministic" and recipe.runtime.max_lag == 0,
+        is_deterministic=is_bit_for_bit(recipe),
     )
     return build_manifest(resolved, facts)
 

@@ -23,10 +23,18 @@ __all__ = ["StagedLearner", "stage_settings"]
 class StagedLearner:
     """A `runtime.Learner` whose optimizer is made anew where a stage begins."""
 
-    def __init__(self, model: "PreTrainedModel", settings: "LearnerSettings") -> None:
-        """Start with the settings of the first stage."""
-        from rollwright.learner.causal_learner import make_learner
+    def __init__(self, model: "PreTrainedModel", settings: "LearnerSettings", device: str = "cpu") -> None:
+        """Start with the settings of the first stage.
 
+        Args:
+            model: moved to the device, in place, and trained there.
+            settings: of the first stage.
+            device: of the weights and of all that is made of them.
+        """
+        from rollwright.learner.causal_learner import make_learner
+        from rollwright.learner.placement import move_model
+
+        move_model(model, device)
         self._make = make_learner
         self._learner: CausalLearner = make_learner(model, settings)
 

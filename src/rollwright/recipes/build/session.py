@@ -18,6 +18,7 @@ from rollwright.recipes.build.gates import gate_judge
 from rollwright.recipes.build.guarding import guard_world
 from rollwright.recipes.build.learner import StagedLearner, stage_settings
 from rollwright.recipes.build.machine import role_threads
+from rollwright.recipes.build.placement import make_shelf, refuse_absent_devices
 from rollwright.recipes.build.protocols import Baselines, answer_reader, build_protocols, joined, with_gold
 from rollwright.recipes.build.replay import Replay
 from rollwright.recipes.build.stages import StageParts, build_stages
@@ -121,7 +122,11 @@ def lay_foundation(
         world: built from it.
         tokenizer: its folder.
         make_model: gives the weights to start from.
+
+    Raises:
+        RecipeError: where engine or learner is to be on a device that torch cannot use here.
     """
+    refuse_absent_devices(recipe)
     from rollwright.learner.machine import set_threads, spare_imported_objects
 
     set_threads(max(role_threads(recipe.runtime).values()))
@@ -222,14 +227,6 @@ def _harness(
     )
 
 
-def _shelf(recipe: RecipeConfig) -> WeightShelf:
-    """Of copies, where an engine that is made again may be asked for something while the learner trains."""
-    from rollwright.learner.state import copied_weights
-
-    runtime = recipe.runtime
-    return WeightShelf(copied_weights) if runtime.max_lag or runtime.oversample else WeightShelf()
-
-
 def _restarting(foundation: Foundation, order: LoopOrder, shelf: WeightShelf, watchdog: Watchdog) -> RestartingEngine:
     """An engine that is made again where it dies, hangs or keeps old weights."""
 
@@ -258,12 +255,12 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
         stack: what it opens is closed with.
     """
     recipe = foundation.recipe
-    shelf = _shelf(recipe)
+    shelf = make_shelf(recipe)
     watchdog = Watchdog(
         order.watch_rules or WatchRules(run_s=recipe.runtime.stall_s), SystemClock(), order.observer.warned
     )
     engine = _restarting(foundation, order, shelf, watchdog)
-    learner = StagedLearner(foundation.model, stage_settings(recipe.stages[0], recipe))
+    learner = StagedLearner(foundation.model, stage_settings(recipe.stages[0], recipe), recipe.learner.device)
     thread = stack.enter_context(OwnThread("learner"))
     staged = _staged(foundation, order, learner, engine, watchdog)
     episodes, counter = staged.episodes, staged.counter

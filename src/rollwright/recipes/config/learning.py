@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, field_validator, model_validator
 
+from rollwright.recipes.config.devices import DeviceName
 from rollwright.recipes.config.strict import StrictConfig
 from rollwright.recipes.flat import Plain, flatten
 
@@ -43,6 +44,8 @@ class RunConfig(StrictConfig):
 class LearnerConfig(StrictConfig):
     """How gradients become new weights."""
 
+    device: DeviceName = "cpu"
+    """Where weights, gradients and optimizer are: `cpu`, `cuda` or `cuda:N`."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the forward and backward; weights and optimizer stay float32."""
     learning_rate: float = Field(default=1e-3, gt=0, le=10)

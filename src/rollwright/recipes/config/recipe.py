@@ -76,6 +76,11 @@ class RecipeConfig(StrictConfig):
             )
         if self.engine.mode == "deterministic" and self.engine.dtype != "float32":
             raise ValueError("engine.mode 'deterministic' holds in float32; choose mode 'fast' for bfloat16")
+        if self.engine.mode == "deterministic" and self.engine.device != "cpu":
+            raise ValueError(
+                f"engine.mode 'deterministic' holds on a CPU, and engine.device is {self.engine.device!r}; set "
+                "engine.mode=fast there"
+            )
         if has_rl and self.rollout.group_size == 1 and self.objective.compares_attempts:
             raise ValueError(
                 f"objective {self.objective.kind!r} compares the attempts of a group, and rollout.group_size is 1; "

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from rollwright.recipes.config.devices import DeviceName
 from rollwright.recipes.config.strict import StrictConfig
 
 __all__ = ["EngineConfig", "RolloutConfig"]
@@ -14,7 +15,9 @@ class EngineConfig(StrictConfig):
 
     kind: Literal["embedded"] = "embedded"
     mode: Literal["deterministic", "fast"] = "deterministic"
-    """deterministic: an episode gives the same tokens whatever else is in the batch."""
+    """deterministic: an episode gives the same tokens whatever else is in the batch; in float32 on a CPU."""
+    device: DeviceName = "cpu"
+    """Where it computes: `cpu`, `cuda` or `cuda:N`."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     num_slots: int = Field(default=64, ge=1, le=65536)
     """Contexts held at once."""
