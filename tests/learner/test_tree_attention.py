@@ -10,9 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch._higher_order_ops.flex_attention import flex_attention as flex_operator
+from torch.nn.attention.flex_attention import create_block_mask
 
 from rollwright.learner.tree_attention import flex_tree_attention, tree_attention, tree_backward, tree_forward
-from rollwright.learner.trie import BLOCK_TOKENS, CALL_PAIRS, MASK_NUMBERS, PackedRows, pack_rows
+from rollwright.learner.trie import BLOCK_TOKENS, CALL_PAIRS, MASK_NUMBERS, PackedRows, pack_rows, tree_mask
 
 LENGTHS = st.sampled_from([0, 1, 2, 7, 30, BLOCK_TOKENS, 90])
 CUTS = st.tuples(st.integers(0, 1 << 16), st.integers(0, 1 << 16), LENGTHS, st.integers(0, 1 << 16))
@@ -185,6 +187,41 @@ def test_flex_attention_sees_what_the_tiles_see(name):
     found = flex_tree_attention(query, key, value, packing, 1 / 3)
     exact = tree_attention(query, key, value, packing, 1 / 3)
     assert float((found - exact).norm()) <= 2e-6 * float(exact.norm())
+
+
+def eager_flex(packing: PackedRows, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """FlexAttention's operator by itself, whose backward torch refuses on a CPU and has there all the same."""
+    options = {"BACKEND": "AUTO", "PRESCALE_QK": False, "ROWS_GUARANTEED_SAFE": False, "BLOCKS_ARE_CONTIGUOUS": False}
+    options |= {"WRITE_DQ": True, "OUTPUT_LOGSUMEXP": True, "OUTPUT_MAX": False}
+    heads = (one.transpose(0, 1).unsqueeze(0) for one in (query, key, value))
+    mask = tree_mask(packing.ends).as_tuple()
+    return flex_operator(*heads, lambda score, *_: score, mask, 1 / 3, options)[0][0].transpose(0, 1)
+
+
+@pytest.mark.parametrize("name", ["system, task, turn, branch", "a branch at every token", "nothing shared"])
+def test_flex_attention_has_the_gradients_of_the_tiles(name):
+    packing = packed(NAMED[name])
+    *inputs, due = states_of(packing, (2, 2))
+    found = with_gradients(lambda q, k, v: eager_flex(packing, q, k, v), inputs, due)
+    exact = with_gradients(lambda q, k, v: tree_attention(q, k, v, packing, 1 / 3), inputs, due)
+    for ours, theirs in zip(found, exact, strict=True):
+        assert float((ours - theirs).norm()) <= 2e-6 * float(theirs.norm())
+
+
+@settings(max_examples=20)
+@given(TRIES)
+def test_the_blocks_of_the_mask_are_those_that_all_pairs_have(cuts):
+    ends = packed(rows_of(cuts)).ends
+
+    def sees(_batch: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return (key <= query) & (query < ends[key])
+
+    ours, theirs = tree_mask(ends), create_block_mask(sees, None, None, len(ends), len(ends), device="cpu")
+    for name in ("kv", "full_kv", "q", "full_q"):
+        counts, blocks = getattr(ours, f"{name}_num_blocks"), getattr(ours, f"{name}_indices")
+        assert torch.equal(counts, getattr(theirs, f"{name}_num_blocks"))
+        for row, count in enumerate(counts[0, 0].tolist()):
+            assert torch.equal(blocks[0, 0, row, :count], getattr(theirs, f"{name}_indices")[0, 0, row, :count])
 
 
 @pytest.mark.gpu

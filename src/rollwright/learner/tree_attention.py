@@ -17,6 +17,9 @@ from rollwright.learner.trie import PackedRows, Tile, tree_mask
 
 __all__ = ["SavedAttention", "flex_tree_attention", "tree_attention", "tree_backward", "tree_forward"]
 
+LEAST_HEAD = 16
+"""Numbers of a head that FlexAttention's kernels take at least."""
+
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 
@@ -126,11 +129,18 @@ def flex_tree_attention(query: Tensor, key: Tensor, value: Tensor, rows: PackedR
         (u, H, d).
     """
     attend = _compiled_flex() if query.is_cuda else flex_attention
-    q, k, v = (one.transpose(0, 1).unsqueeze(0) for one in (query, key, value))
+    size = query.shape[-1]
+    q, k, v = (_wide_enough(one).transpose(0, 1).unsqueeze(0) for one in (query, key, value))
     mask = tree_mask(rows.ends) if rows.flex_mask is None else rows.flex_mask
     found = attend(q, k, v, block_mask=mask, scale=scaling, enable_gqa=query.shape[1] != key.shape[1])
     assert isinstance(found, Tensor)
-    return found[0].transpose(0, 1)
+    return found[0].transpose(0, 1)[..., :size]
+
+
+def _wide_enough(heads: Tensor) -> Tensor:
+    """Heads filled up with zeros, which change no score, to the least size that its kernels multiply."""
+    missing = LEAST_HEAD - heads.shape[-1]
+    return torch.nn.functional.pad(heads, (0, missing)) if missing > 0 else heads
 
 
 @cache

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+from torch.nn.attention.flex_attention import BlockMask
 
 __all__ = ["PackedRows", "Tile", "pack_rows", "tree_mask"]
 
@@ -23,6 +23,8 @@ BLOCK_TOKENS = 64
 """Short rows share a block of at most so many tokens: fewer calls, little masked work."""
 CALL_PAIRS = 2048
 """Masked pairs of query and key that cost about as much as another call."""
+FLEX_BLOCK = 128
+"""Queries, and keys, of one block of FlexAttention's mask."""
 MASK_NUMBERS = 1 << 16
 """The largest mask of a trunk."""
 
@@ -109,14 +111,44 @@ def pack_rows(token_ids: Tensor, row_offsets: Tensor) -> PackedRows:
 def tree_mask(ends: Tensor) -> BlockMask:
     """Who sees whom, as FlexAttention reads it.
 
+    Its blocks are read off the ends themselves: the mask of all pairs, which torch would make to find them, takes a
+    byte for each, and more on the way.
+
     Args:
         ends: (u,) int64, as of `PackedRows`.
+
+    Returns:
+        On the device of `ends`.
     """
 
     def sees(_batch: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return (key <= query) & (query < ends[key])
 
-    return create_block_mask(sees, None, None, len(ends), len(ends), device=str(ends.device))
+    partial, full = _seen_blocks(ends.cpu().numpy())
+    return BlockMask.from_kv_blocks(
+        *_ordered(partial, ends.device),
+        *_ordered(full, ends.device),
+        BLOCK_SIZE=FLEX_BLOCK,
+        mask_mod=sees,
+        seq_lengths=(len(ends), len(ends)),
+    )
+
+
+def _seen_blocks(ends: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """(b, b) each, by blocks of queries and of keys: pairs of which some see, and pairs of which all do."""
+    starts = np.arange(0, len(ends), FLEX_BLOCK)
+    latest, earliest = np.maximum.reduceat(ends, starts), np.minimum.reduceat(ends, starts)
+    is_before = starts < starts[:, None]
+    full = is_before & (earliest >= starts[:, None] + FLEX_BLOCK)
+    some = (is_before & (latest > starts[:, None])) | np.eye(len(starts), dtype=np.bool_)
+    return some & ~full, full
+
+
+def _ordered(is_seen: NDArray[np.bool_], device: torch.device) -> tuple[Tensor, Tensor]:
+    """(1, 1, b) how many blocks of keys each block of queries sees, and (1, 1, b, b) which, those first."""
+    counts, order = is_seen.sum(1), np.argsort(~is_seen, axis=1, kind="stable")
+    of_counts, of_order = (torch.from_numpy(one.astype(np.int32)).to(device) for one in (counts, order))
+    return of_counts[None, None], of_order[None, None]
 
 
 def _sorted_rows(ids: NDArray[np.int64], offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
