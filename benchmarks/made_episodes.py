@@ -6,7 +6,7 @@ Nothing is sampled and no environment is asked, so that what the record costs ca
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,9 @@ class Shape:
     turn_limit: int = 256
     spread: float = 0.6
     """Deviation of the logarithm of a turn's length."""
+    vocabulary: int = VOCABULARY
+    paid: Literal["by chance", "every second"] = "by chance"
+    """By a chance that is drawn for each group, or every second member of each."""
     seed: int = 0
 
 
@@ -71,7 +74,7 @@ def _groups(shape: Shape) -> Iterator[Group]:
         task = Task(
             task_id=f"{source}/{number:016x}", source=source, revision="1", split="train", payload='{"answer":"7"}'
         )
-        prompt = ids(draws.integers(0, VOCABULARY, shape.prompt_tokens))
+        prompt = ids(draws.integers(0, shape.vocabulary, shape.prompt_tokens))
         chance = draws.uniform(0, 1)
         members = tuple(_member(shape, task, number, slot, prompt, chance, draws) for slot in range(shape.group_size))
         yield Group(group_id=number, task=task, size=shape.group_size, members=members)
@@ -90,7 +93,7 @@ def _member(
 ) -> ScoredTrajectory:
     name = trajectory_id_of("train", group, slot, 0)
     segments, calls = _turns(shape, name, prompt, draws)
-    reward = float(draws.uniform() < chance)
+    reward = float(draws.uniform() < chance if shape.paid == "by chance" else slot % 2)
     trajectory = Trajectory(
         trajectory_id=name,
         purpose="train",
@@ -167,7 +170,7 @@ def _turns(
                         origin=origin,
                         actor="main",
                         turn=turn,
-                        token_ids=ids(draws.integers(0, VOCABULARY, tokens)),
+                        token_ids=ids(draws.integers(0, shape.vocabulary, tokens)),
                         call_id=answers,
                     )
                 )
@@ -186,7 +189,7 @@ def _said(shape: Shape, before: Segment, turn: int, finish: str, draws: np.rando
         origin="policy",
         actor="main",
         turn=turn,
-        token_ids=ids(draws.integers(0, VOCABULARY, length)),
+        token_ids=ids(draws.integers(0, shape.vocabulary, length)),
         behavior_logprobs=logprobs(-draws.exponential(0.5, length)),
         policy="policy",
         policy_version=0,

@@ -19,12 +19,12 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
+from made_episodes import Shape, made_groups
 
 from rollwright.algorithms import grpo
 from rollwright.batches import BatchRules, StepBatch, plan_step
@@ -33,18 +33,7 @@ from rollwright.learner.causal_learner import CausalLearner, LearnerSettings, ma
 from rollwright.learner.machine import set_threads, spare_imported_objects
 from rollwright.learner.models import ModelShape, make_model
 from rollwright.learner.optimizer import OptimizerSettings, Schedule
-from rollwright.record import (
-    GenerationRequest,
-    Group,
-    Sampling,
-    ScoredTrajectory,
-    Segment,
-    Task,
-    TerminalReason,
-    Trajectory,
-    ids,
-    logprobs,
-)
+from rollwright.record import GenerationRequest, Sampling, ids
 
 Role = Literal["decode", "learn"]
 ROLES: tuple[Role, ...] = ("decode", "learn")
@@ -79,76 +68,21 @@ TOGETHER = (
 )
 
 
-def episode(group: int, slot: int, draw: np.random.Generator, vocabulary: int) -> ScoredTrajectory:
-    """A prompt and a turn; every second one is rewarded."""
-    prompt, turn = (draw.integers(2, vocabulary, n) for n in (PROMPT_TOKENS, TURN_TOKENS))
-    segments = (
-        Segment(
-            segment=0, parent=None, context=0, start=0, origin="task", actor="agent", turn=0, token_ids=ids(prompt)
-        ),
-        Segment(
-            segment=1,
-            parent=0,
-            context=0,
-            start=PROMPT_TOKENS,
-            origin="policy",
-            actor="agent",
-            turn=0,
-            token_ids=ids(turn),
-            behavior_logprobs=logprobs(np.full(TURN_TOKENS, -1.0)),
-            policy="policy",
-            policy_version=0,
-            cache_version=0,
-            sampling=SAMPLING,
-        ),
-    )
-    now = datetime.now(UTC)
-    trajectory = Trajectory(
-        trajectory_id=f"t{group:06d}-{slot:02d}-0",
-        purpose="train",
-        stage="rl",
-        group_id=group,
-        slot=slot,
-        attempt=0,
-        task=Task(task_id=f"bench/{group:016x}", source="bench", revision="1", split="train", payload="{}"),
-        environment="bench",
-        environment_revision="1",
-        sandbox_profile=None,
-        reset_seed=0,
-        initial_state_hash=None,
-        rendering_revision="1",
-        lineage=None,
-        parent_trajectory_id=None,
-        terminal_reason=TerminalReason.MODEL_END,
-        failure_class=None,
-        failure_cause=None,
-        segments=segments,
-        tool_calls=(),
-        artifacts={},
-        started_at=now,
-        ended_at=now,
-        queue_s=0.0,
-        sampling_s=0.0,
-        tools_s=0.0,
-    )
-    return ScoredTrajectory(
-        trajectory=trajectory,
-        verdicts=(),
-        outcome=float(slot % 2),
-        reward_rule="bench",
-        reward_components=(),
-        verifying_s=0.0,
-    )
-
-
 def make_batch(vocabulary: int) -> StepBatch:
-    draw = np.random.default_rng(0)
-    groups: list[Group] = []
-    for number in range(GROUPS):
-        members = tuple(episode(number, slot, draw, vocabulary) for slot in range(SIZE))
-        groups.append(Group(group_id=number, task=members[0].trajectory.task, size=SIZE, members=members))
+    """Episodes of a prompt and a turn, every second of which is rewarded."""
+    shape = Shape(
+        num_tokens=GROUPS * SIZE * (PROMPT_TOKENS + TURN_TOKENS),
+        group_size=SIZE,
+        prompt_tokens=PROMPT_TOKENS,
+        turn_tokens=TURN_TOKENS + 1,  # Above the limit, so that each turn has just as many as that.
+        turn_limit=TURN_TOKENS,
+        vocabulary=vocabulary,
+        paid="every second",
+        max_turns=1,
+        spread=0.0,
+    )
     eligible: frozenset[tuple[str, str | None]] = frozenset({("policy", "policy")})
-    return plan_step(groups, step=1, objective=grpo(), eligible=eligible, rules=BatchRules(max_lag=0))
+    return plan_step(made_groups(shape), step=1, objective=grpo(), eligible=eligible, rules=BatchRules(max_lag=0))
 
 
 class Window:
