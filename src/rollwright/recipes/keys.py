@@ -106,13 +106,14 @@ def nearest_key(config: type[BaseModel], wrong: str) -> str | None:
     places = [part for part in wrong.split(".") if part.isdigit()]
     meant = ".".join(ANY_PLACE if part.isdigit() else part for part in wrong.lower().replace("-", "_").split("."))
     keys = dotted_keys(config)
+    if meant in keys:
+        return _with_places(meant, places)
     section, _, last = meant.rpartition(".")
     names: dict[str, str] = {}
     for key in sorted(keys, key=lambda k: (k.rpartition(".")[0] != section, ANY_PLACE in k)):
         names.setdefault(key.rpartition(".")[2], key)
     near = (
-        (meant if meant in keys else None)
-        or (names.get(last) if last not in _ANYWHERE else None)
+        (names.get(last) if last not in _ANYWHERE else None)
         or _called(names, keys, last)
         or closest(meant, keys, 0.75)
         or names.get(closest(last, tuple(k.rpartition(".")[2] for k in keys if k.startswith(section)), 0.6) or "")

@@ -14,6 +14,7 @@ with the generator's own.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from types import MappingProxyType
 
@@ -82,6 +83,8 @@ def gold_of(expression: str) -> str:
         raise
 
 
+# Thousands of tasks take half a second, and a process asks for the same ones again: to train, to check, to go on.
+@lru_cache(maxsize=16)
 def _slice(name: str, sizes: SplitSizes, *, revision: str, seed: int) -> TaskSource:
     payloads = (_payload(name, expression) for expression in _FAMILIES[name](seed))
     return fill_splits(payloads, sizes, name=SOURCE, revision=revision)
