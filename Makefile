@@ -42,7 +42,11 @@ train: $(RUNTIME) ## set up, then train the default recipe with live progress
 test: $(DEV) ## set up, then run the default tests, which need no training
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-check: lint test ## lint, types, imports and the tests that need no training
+# Lint goes on one thread beside the tests, some of which wait, and what it says is shown below them.
+check: $(DEV) ## lint, types, imports and the tests that need no training
+	@$(MAKE) --no-print-directory lint JOBS=1 > $(VENV)/.lint 2>&1 & lint=$$!; \
+	$(MAKE) --no-print-directory test; tests=$$?; \
+	wait $$lint; lint=$$?; cat $(VENV)/.lint; exit $$((tests | lint))
 
 lint: $(DEV) ## lint, types and imports alone
 	$(BIN)/ruff check .
