@@ -178,6 +178,7 @@ def evaluations() -> st.SearchStrategy[dict[str, Any]]:
 
 STEPS, WARM_UP = st.integers(20, 10**7), st.integers(0, 20)
 """A warm-up is no longer than its stage."""
+DEVICES = st.sampled_from(["cpu", "cuda", "cuda:3"])
 
 
 def with_room(tree: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +201,7 @@ RECIPES = st.fixed_dictionaries(
     },
     optional={
         "verifier": values_of(RecipeConfig.model_fields["verifier"].annotation),
-        "learner": section(LearnerConfig, warmup_updates=WARM_UP),
+        "learner": section(LearnerConfig, warmup_updates=WARM_UP, device=DEVICES),
         "runtime": runtimes(),
         "evaluation": evaluations(),
         "evidence": section(EvidenceConfig),
