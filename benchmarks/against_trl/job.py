@@ -1,7 +1,7 @@
 """What a worker of either side is asked to do. The standard library alone, for TRL's interpreter reads it too."""
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -30,6 +30,7 @@ class Job:
             "--device": self.device,
             "--dtype": self.dtype,
             "--threads": self.threads,
+            "--counted": self.workload.counted,
         }
         return [str(word) for pair in given.items() for word in pair]
 
@@ -41,5 +42,9 @@ def read_job() -> Job:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--counted", type=int, help="steps of a repetition, where not the workload's own")
     asked = parser.parse_args()
-    return Job(WORKLOADS[asked.workload], asked.folder.resolve(), asked.device, asked.dtype, asked.threads)
+    workload = WORKLOADS[asked.workload]
+    if asked.counted is not None:
+        workload = replace(workload, counted=asked.counted)
+    return Job(workload, asked.folder.resolve(), asked.device, asked.dtype, asked.threads)

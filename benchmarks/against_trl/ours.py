@@ -18,9 +18,6 @@ from benchmarks.paired import Pacer
 from benchmarks.tools_trl.workers import Stamps
 from benchmarks.workloads import prompts, reward_of
 from rollwright.evidence import query
-from rollwright.recipes.config.learning import LearnerConfig
-from rollwright.recipes.config.sampling import EngineConfig
-from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.resolve import Resolved, resolve_text
 from rollwright.recipes.runs import TrainOrder, train_run
 from rollwright.record import Passage, Submission, Verifier
@@ -75,7 +72,7 @@ def recipe_of(job: Job, folder: Path, number: int) -> Resolved:
             "surrogate": {"clip_low": CLIP_LOW, "clip_high": CLIP_HIGH},
         },
         "learner": {
-            **_placed(job, LearnerConfig, "learner"),
+            "device": job.device,
             "dtype": job.dtype,
             "learning_rate": work.learning_rate,
             "schedule": "constant",
@@ -96,19 +93,7 @@ def engine_of(job: Job) -> Mapping[str, object]:
     sizes = {"num_slots": job.workload.completions, "max_context_tokens": job.workload.context_tokens}
     if job.device == "cpu" and job.dtype == "float32":
         return sizes
-    return {**sizes, "mode": "fast", "dtype": job.dtype, **_placed(job, EngineConfig, "engine")}
-
-
-def _placed(job: Job, section: type[EngineConfig] | type[LearnerConfig], name: str) -> Mapping[str, object]:
-    """The key that puts a section on the accelerator; the CPU needs none."""
-    if job.device == "cpu":
-        return {}
-    if "device" not in section.model_fields:
-        raise RecipeError(
-            f"{job.device} is asked for, and a recipe of this version has no key {name}.device: engine and learner run "
-            "on the CPU; leave --device out."
-        )
-    return {"device": job.device}
+    return {**sizes, "mode": "fast", "dtype": job.dtype, "device": job.device}
 
 
 class Watch:
