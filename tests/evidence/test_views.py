@@ -33,6 +33,26 @@ def run(tmp_path_factory) -> Path:
     return written_run(tmp_path_factory.mktemp("views") / "run")
 
 
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory) -> tuple[Path, dict[str, bytes]]:
+    """A sound run that statements of all kinds are tried on, and every byte of it."""
+    path = written_run(tmp_path_factory.mktemp("guarded") / "run")
+    assert check(path).is_sound
+    return path, contents(path)
+
+
+@pytest.fixture(scope="module")
+def with_an_uncommitted_file(tmp_path_factory) -> Path:
+    path = written_run(tmp_path_factory.mktemp("uncommitted") / "run")
+    (path / "metrics/000004.parquet").write_bytes((path / "metrics/000003.parquet").read_bytes())
+    return path
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Of every file, by name; a folder has none."""
+    return {str(p.relative_to(path)): b"" if p.is_dir() else p.read_bytes() for p in path.rglob("*")}
+
+
 @pytest.mark.parametrize("steps", [-1, 2], ids=["empty", "written"])
 def test_views_have_the_contracts_columns_and_types(tmp_path, steps):
     if steps < 0:
@@ -185,14 +205,12 @@ def test_an_unknown_question_is_answered_with_those_there_are():
         "DROP VIEW trajectories",
     ],
 )
-def test_a_query_cannot_change_anything(tmp_path, sql):
-    path = written_run(tmp_path / "run")
+def test_a_query_cannot_change_anything(guarded, sql):
+    path, before = guarded
     shard = path / "metrics/000003.parquet"
-    before = sorted((str(p), p.stat().st_size) for p in path.rglob("*"))
     with pytest.raises(QueryError, match=r"only reads, and this is a statement of kind [A-Z]+; begin with SELECT"):
         query(path, sql.format(shard=shard, run=path))
-    assert sorted((str(p), p.stat().st_size) for p in path.rglob("*")) == before
-    assert check(path).is_sound
+    assert contents(path) == before
 
 
 @pytest.mark.parametrize(
@@ -208,9 +226,8 @@ def test_a_query_cannot_change_anything(tmp_path, sql):
         "RESET allowed_paths",
     ],
 )
-def test_a_connection_reaches_the_committed_files_alone(tmp_path, sql):
-    path = written_run(tmp_path / "run")
-    (path / "metrics/000004.parquet").write_bytes((path / "metrics/000003.parquet").read_bytes())
+def test_a_connection_reaches_the_committed_files_alone(with_an_uncommitted_file, sql):
+    path = with_an_uncommitted_file
     with connect(path) as connection:
         with pytest.raises(duckdb.Error, match=r"file system operations are disabled|configuration has been locked"):
             connection.execute(sql.format(run=path))
