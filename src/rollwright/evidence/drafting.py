@@ -1,8 +1,8 @@
 """From the records of a step to the tables of its commit."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+import operator
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +21,11 @@ from rollwright.record.codec import (
     encode_trajectories,
     encode_verdicts,
 )
-from rollwright.record.tables import EVALUATIONS, LEDGER, METRICS, RECEIPTS, TASKS, VERDICTS
+from rollwright.record.tables import EVALUATIONS, LEDGER, METRICS, RECEIPTS, VERDICTS
 
 __all__ = ["CommitRows", "draft_tables", "ordered_ledger"]
+
+_PLACE = operator.attrgetter("group_id", "slot", "attempt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,7 +49,7 @@ class CommitRows:
 
 
 def draft_tables(
-    rows: CommitRows, retention: Retention, first_seq: int, known_tasks: AbstractSet[str]
+    rows: CommitRows, retention: Retention, first_seq: int, known_tasks: Container[str]
 ) -> tuple[Mapping[str, pa.Table], Mapping[str, bytes]]:
     """The tables of a commit, and the blobs they name.
 
@@ -57,9 +59,8 @@ def draft_tables(
         first_seq: number of the first ledger row.
         known_tasks: ids of tasks that the run's own commits hold already.
     """
-    encoded = encode_trajectories(rows.trajectories)
+    encoded = encode_trajectories(rows.trajectories, known_tasks)
     tables = dict(encoded.tables)
-    tables[TASKS.name] = _without(tables[TASKS.name], known_tasks)
     if rows.rescored:
         tables[VERDICTS.name] = pa.concat_tables([tables[VERDICTS.name], encode_verdicts(rows.rescored)])
     tables[RECEIPTS.name] = keep_receipts(encode_receipts(rows.receipts), retention)
@@ -72,14 +73,9 @@ def draft_tables(
 
 def ordered_ledger(rows: Sequence[LedgerRow]) -> tuple[LedgerRow, ...]:
     """Rows of a step by (group, slot, attempt, order of states): who finished first does not show."""
-    return tuple(sorted(rows, key=lambda r: (r.group_id, r.slot, r.attempt)))
+    return tuple(sorted(rows, key=_PLACE))
 
 
 def _numbered(ledger: pa.Table, first_seq: int) -> pa.Table:
     seq = pa.array(np.arange(first_seq, first_seq + ledger.num_rows, dtype=np.int64))
     return ledger.set_column(0, ledger.schema.field("seq"), seq)
-
-
-def _without(tasks: pa.Table, known: AbstractSet[str]) -> pa.Table:
-    is_new = np.array([task_id not in known for task_id in tasks.column("task_id").to_pylist()], dtype=np.bool_)
-    return tasks.filter(is_new)

@@ -41,11 +41,12 @@ from rollwright.evidence.drafting import CommitRows, draft_tables
 from rollwright.evidence.durable import disk_errors, remove_partials, sync_folders, write_file
 from rollwright.evidence.errors import EvidenceError, FolderExistsError, ShardError
 from rollwright.evidence.events import Event, append_event, read_events, seal_events
+from rollwright.evidence.known_tasks import KnownTasks, read_known_tasks
 from rollwright.evidence.locking import FolderLock, lock_folder
 from rollwright.evidence.manifest import Manifest, Retention, manifest_to_json
 from rollwright.evidence.metric_log import MetricLine, append_line, keep_lines, read_lines
 from rollwright.evidence.segments import abandon_segments, read_manifests, write_segment
-from rollwright.evidence.shards import assert_whole, file_sha256, read_shard
+from rollwright.evidence.shards import assert_whole, file_sha256
 from rollwright.record import EligibleRow
 from rollwright.record.tables import STORED_TABLES, TASKS
 
@@ -69,7 +70,7 @@ class RunFolder:
         self._manifests = read_manifests(path)
         self._commits = read_commits(path)
         self._heads = list(map(head_of, self._commits))
-        self._tasks: set[str] | None = None
+        self._tasks: KnownTasks | None = None
         self._newest: tuple[int, str] | None = None
         self._sound = KnownSound()
 
@@ -226,7 +227,7 @@ class RunFolder:
         """
         self._assert_writing()
         # A later command keeps its tasks itself: a resume may abandon the step that holds them.
-        known = self._own_tasks() if rows.kind == "step" else set[str]()
+        known = self._own_tasks() if rows.kind == "step" else KnownTasks()
         tables, blobs = draft_tables(rows, self.manifest.receipts, self._last_seq + 1, known)
         draft = CommitDraft(
             number=self.next_commit,
@@ -246,7 +247,7 @@ class RunFolder:
         self._commits = ()
         self._newest = (commit.number, written.sha256)
         if rows.kind == "step":
-            known.update(t.trajectory.task.task_id for t in rows.trajectories)
+            known.add(map(str, tables[TASKS.name].column("task_id").to_pylist()))
         return commit
 
     def commits_kept(self, commit: int) -> tuple[Commit, ...]:
@@ -380,11 +381,9 @@ class RunFolder:
         number = self._heads[-1].number if self._heads else 0
         return self._newest[1] if self._newest and self._newest[0] == number else newest_digest(self.path)
 
-    def _own_tasks(self) -> set[str]:
+    def _own_tasks(self) -> KnownTasks:
         if self._tasks is None:
-            shards = [s for c in self.commits if c.kind == "step" for s in c.shards if s.table == TASKS.name]
-            ids = [read_shard(self.path, s, TASKS).column("task_id").to_pylist() for s in shards]
-            self._tasks = {str(task_id) for part in ids for task_id in part}
+            self._tasks = read_known_tasks(self.path, self.commits)
         return self._tasks
 
     def _assert_writing(self) -> None:

@@ -7,8 +7,9 @@ through a function. Compression and encodings are the writer's.
 import hashlib
 import mimetypes
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import TypeVar, cast
 
 import numpy as np
@@ -67,6 +68,8 @@ Row = tuple[object, ...]
 
 INLINE_TENSOR_BYTES = 1 << 20
 """A larger tensor becomes a blob."""
+_ACTIONS = frozenset({"policy", "demonstration"})
+_NO_SPAN = Span(segment=-1, token_start=0, token_end=0)
 _MEDIA_TYPES = mimetypes.MimeTypes(filenames=())
 
 
@@ -96,38 +99,39 @@ class _StoredArtifact:
     media_type: str
 
 
-def encode_trajectories(trajectories: Sequence[ScoredTrajectory]) -> EncodedTrajectories:
+def encode_trajectories(
+    trajectories: Sequence[ScoredTrajectory], known_tasks: Container[str] = frozenset()
+) -> EncodedTrajectories:
     """Finished, scored episodes as tables.
 
     Args:
         trajectories: any number, in the order to be stored.
+        known_tasks: ids of tasks that are stored already.
 
     Returns:
-        Their tables; each task once; artifacts and tensors above 1 MiB as blobs.
+        Their tables; each other task once; artifacts and tensors above 1 MiB as blobs.
     """
     blobs: dict[str, bytes] = {}
-    rows: dict[str, list[Row]] = defaultdict(list)
-    tasks: dict[str, Task] = {}
-    for scored in trajectories:
-        trajectory = scored.trajectory
-        name = trajectory.trajectory_id
-        tasks.setdefault(trajectory.task.task_id, trajectory.task)
-        rows[TENSORS.name] += [
-            _tensor_row(name, s.segment, key, s.tensors[key], blobs)
-            for s in trajectory.segments
-            if s.tensors
-            for key in sorted(s.tensors)
-        ]
-        # What the environment paid is stored once, also where a scorer repeats it among its verdicts.
-        said = [v for v in scored.verdicts if v not in trajectory.turn_rewards]
-        rows[VERDICTS.name] += [_verdict_row(0, v) for v in (*trajectory.turn_rewards, *said)]
     heads = [scored.trajectory for scored in trajectories]
+    tensors = [
+        _tensor_row(t.trajectory_id, s.segment, key, s.tensors[key], blobs)
+        for t in heads
+        for s in t.segments
+        if s.tensors
+        for key in sorted(s.tensors)
+    ]
+    lengths = [len(s.token_ids) for t in heads for s in t.segments]
+    verdicts = [verdict for scored in trajectories for verdict in _first_verdicts(scored)]
+    tasks: dict[str, Task] = {}
+    for t in heads:
+        if t.task.task_id not in known_tasks:
+            tasks.setdefault(t.task.task_id, t.task)
     tables = {
-        TRAJECTORIES.name: _encode_heads(trajectories, blobs),
-        SEGMENTS.name: _encode_parts(SEGMENTS, [(t.trajectory_id, t.segments) for t in heads]),
-        TENSORS.name: encode_rows(TENSORS, rows[TENSORS.name]),
+        TRAJECTORIES.name: _encode_heads(trajectories, lengths, blobs),
+        SEGMENTS.name: _encode_parts(SEGMENTS, [(t.trajectory_id, t.segments) for t in heads], num_tokens=lengths),
+        TENSORS.name: encode_rows(TENSORS, tensors),
         TOOL_CALLS.name: _encode_parts(TOOL_CALLS, [(t.trajectory_id, t.tool_calls) for t in heads]),
-        VERDICTS.name: encode_rows(VERDICTS, rows[VERDICTS.name]),
+        VERDICTS.name: _encode_verdicts(verdicts, [0] * len(verdicts)),
         TASKS.name: encode_records(TASKS, tuple(tasks.values())),
     }
     return EncodedTrajectories(tables=tables, blobs=blobs)
@@ -173,7 +177,7 @@ def decode_trajectories(
 
 def encode_verdicts(verdicts: Sequence[ScoredVerdict]) -> pa.Table:
     """Verdicts of any scoring."""
-    return encode_rows(VERDICTS, [_verdict_row(v.scoring, v.verdict) for v in verdicts])
+    return _encode_verdicts([v.verdict for v in verdicts], [v.scoring for v in verdicts])
 
 
 def decode_verdicts(table: pa.Table) -> tuple[ScoredVerdict, ...]:
@@ -221,9 +225,21 @@ def decode_evaluations(table: pa.Table) -> tuple[EvaluationRow, ...]:
     return _records(EVALUATIONS, table, EvaluationRow)
 
 
-def _encode_heads(trajectories: Sequence[ScoredTrajectory], blobs: dict[str, bytes]) -> pa.Table:
-    """The table of trajectories; their artifacts go to `blobs`."""
+def _first_verdicts(scored: ScoredTrajectory) -> Sequence[Verdict]:
+    """What the environment paid is stored once, also where a scorer repeats it among its verdicts."""
+    paid = scored.trajectory.turn_rewards
+    return (*paid, *(v for v in scored.verdicts if v not in paid)) if paid else scored.verdicts
+
+
+def _encode_heads(
+    trajectories: Sequence[ScoredTrajectory], lengths: Sequence[int], blobs: dict[str, bytes]
+) -> pa.Table:
+    """The table of trajectories, whose segments have these lengths; their artifacts go to `blobs`."""
     heads = [scored.trajectory for scored in trajectories]
+    acts = [
+        n if s.origin in _ACTIONS else 0 for n, s in zip(lengths, (s for t in heads for s in t.segments), strict=True)
+    ]
+    ends = list(accumulate(len(t.segments) for t in heads))
     outcomes = [scored.outcome for scored in trajectories]
     return encode_records(
         TRAJECTORIES,
@@ -238,8 +254,16 @@ def _encode_heads(trajectories: Sequence[ScoredTrajectory], blobs: dict[str, byt
         reward_rule=[scored.reward_rule for scored in trajectories],
         reward_components=[scored.reward_components for scored in trajectories],
         artifacts=[_stored_artifacts(t.artifacts, blobs) for t in heads],
+        num_tokens=_sums(lengths, ends),
+        num_action_tokens=_sums(acts, ends),
         verifying_s=[scored.verifying_s for scored in trajectories],
     )
+
+
+def _sums(numbers: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """The sum of each part, which ends before a place."""
+    before = list(accumulate(numbers, initial=0))
+    return [before[end] - before[start] for start, end in pairwise((0, *ends))]
 
 
 def _stored_artifacts(artifacts: Mapping[str, bytes], blobs: dict[str, bytes]) -> list[_StoredArtifact]:
@@ -253,10 +277,10 @@ def _stored_artifacts(artifacts: Mapping[str, bytes], blobs: dict[str, bytes]) -
     return stored
 
 
-def _encode_parts(table: Table, parts: Sequence[tuple[str, Sequence[object]]]) -> pa.Table:
-    """What trajectories consist of, given as (trajectory_id, records)."""
+def _encode_parts(table: Table, parts: Sequence[tuple[str, Sequence[object]]], **given: Sequence[object]) -> pa.Table:
+    """What trajectories consist of, given as (trajectory_id, records), and columns that are known."""
     names = [name for name, records in parts for _ in records]
-    return encode_records(table, [record for _, records in parts for record in records], trajectory_id=names)
+    return encode_records(table, [record for _, records in parts for record in records], trajectory_id=names, **given)
 
 
 _DERIVED = ("num_turns", "num_tokens", "num_action_tokens", "task_id", "task_source", "task_revision", "task_split")
@@ -299,12 +323,22 @@ def _split_turn_rewards(
     return tuple(v for v in verdicts if is_own(v)), tuple(v for v in verdicts if not is_own(v))
 
 
-def _verdict_row(scoring: int, v: Verdict) -> Row:
-    is_error = isinstance(v.outcome, str)
-    span = v.span or Span(segment=-1, token_start=0, token_end=0)
-    key = (v.trajectory_id, scoring, v.verifier, v.revision, v.scope, span.segment, span.token_start, span.token_end)
-    said = ("error", v.outcome, None) if is_error else ("ok", None, v.outcome)
-    return (*key, *said, v.components, v.finding, v.evidence or None, v.latency_s, v.cost)
+def _encode_verdicts(verdicts: Sequence[Verdict], scorings: Sequence[int]) -> pa.Table:
+    outcomes = [v.outcome for v in verdicts]
+    spans = [v.span or _NO_SPAN for v in verdicts]
+    return encode_records(
+        VERDICTS,
+        verdicts,
+        scoring=scorings,
+        verifier_revision=[v.revision for v in verdicts],
+        segment=[span.segment for span in spans],
+        token_start=[span.token_start for span in spans],
+        token_end=[span.token_end for span in spans],
+        status=["error" if isinstance(o, str) else "ok" for o in outcomes],
+        error_cause=[o if isinstance(o, str) else None for o in outcomes],
+        value=[None if isinstance(o, str) else o for o in outcomes],
+        evidence=[v.evidence or None for v in verdicts],
+    )
 
 
 def _verdict(row: dict[str, object]) -> ScoredVerdict:

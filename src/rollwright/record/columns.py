@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence, Sized
 from datetime import UTC, datetime
 from functools import cache
+from itertools import chain, repeat
 from types import NoneType
 from typing import cast
 
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 
 from rollwright.record.errors import RecordError
 from rollwright.record.tables import (
-    DOUBLE,
     FLOAT,
     TEXT,
     TIMESTAMP,
@@ -45,6 +45,9 @@ _INTEGERS: Mapping[str, type[np.signedinteger | np.unsignedinteger]] = {
 }
 _FLOATS: Mapping[str, type[np.floating]] = {"FLOAT": np.float32, "DOUBLE": np.float64}
 _NO_NUMBERS: NDArray[np.float64] = np.zeros(0)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHARED = 4
+"""Where a record stands in this many rows on average, it is looked for once."""
 _SCALARS: Mapping[str, pa.DataType] = {
     "TEXT": pa.string(),
     "BIGINT": pa.int64(),
@@ -106,8 +109,9 @@ def encode_records(table: Table, records: Sequence[object], **given: Sequence[ob
     """
     if not records:
         return _encode_columns(table, [()] * len(table.columns))
-    names = (column.name for column in table.columns)
-    return _encode_columns(table, [given[n] if n in given else _field(records, n) for n in names])
+    named = [column.name for column in table.columns]
+    own = iter(_fields(records, tuple(name for name in named if name not in given)))
+    return _encode_columns(table, [given[name] if name in given else next(own) for name in named])
 
 
 def decode_column(column: Column, array: pa.ChunkedArray, make: Maker) -> list[object]:
@@ -134,8 +138,13 @@ def _encode_columns(table: Table, columns: Sequence[Sequence[object]]) -> pa.Tab
     return pa.Table.from_arrays(arrays, schema=arrow_schema(table))
 
 
-def _field(records: Sequence[object], name: str) -> list[object]:
-    return list(map(operator.attrgetter(name), records))
+def _fields(records: Sequence[object], names: tuple[str, ...]) -> list[tuple[object, ...]]:
+    """The fields of that name, each of all records; the records are looked at once."""
+    if not records:
+        return [()] * len(names)
+    if len(names) == 1:
+        return [tuple(map(operator.attrgetter(*names), records))]
+    return list(zip(*map(operator.attrgetter(*names), records), strict=True))
 
 
 def _encode_column(table: Table, column: Column, values: Sequence[object]) -> pa.Array:
@@ -150,7 +159,7 @@ def _encode_column(table: Table, column: Column, values: Sequence[object]) -> pa
 
 
 def _encode(of: ColumnType, values: Sequence[object], numbers: Numbers) -> pa.Array:
-    if all(v is None for v in values):
+    if _are_missing(values):
         return pa.nulls(len(values), arrow_type(of))
     match of:
         case Scalar():
@@ -162,23 +171,25 @@ def _encode(of: ColumnType, values: Sequence[object], numbers: Numbers) -> pa.Ar
         case StructOf():
             return _encode_structs(of, values, numbers)
         case MapOf():
-            maps = cast("Sequence[Mapping[str, str] | None]", values)
-            return pa.array([None if m is None else sorted(m.items()) for m in maps], type=arrow_type(of))
+            return _encode_maps(values, of)
+
+
+def _are_missing(values: Sequence[object]) -> bool:
+    return all(map(operator.is_, values, repeat(None)))
 
 
 def _encode_scalars(of: Scalar, values: Sequence[object], numbers: Numbers) -> pa.Array:
-    if of == TIMESTAMP:
-        return _encode_times(cast("Sequence[datetime | None]", values))
-    if of in (FLOAT, DOUBLE):
-        given = np.asarray([v for v in values if v is not None], dtype=np.float64)
-        with np.errstate(over="ignore"):
-            _check_numbers(given.astype(_FLOATS[of.sql]), numbers)
-        return pa.array(values, type=arrow_type(of))
     if of == TEXT:
         return _encode_text(values)
+    if of == TIMESTAMP:
+        return _encode_times(cast("Sequence[datetime | None]", values))
     if of.sql in _INTEGERS:
         _check_kinds(values, (int, np.integer))
-    return pa.array(values, type=arrow_type(of))
+    array = pa.array(values, type=arrow_type(of))
+    if of.sql in _FLOATS and numbers != Numbers.ANY:
+        given = array.drop_null() if array.null_count else array
+        _check_numbers(cast("NDArray[np.floating]", given.to_numpy()), numbers)
+    return array
 
 
 def _check_kinds(values: Sequence[object], allowed: tuple[type, ...]) -> None:
@@ -189,6 +200,10 @@ def _check_kinds(values: Sequence[object], allowed: tuple[type, ...]) -> None:
 
 
 def _encode_text(values: Sequence[object]) -> pa.Array:
+    first = values[0] if values else None
+    if isinstance(first, str) and len(values) > 1 and values.count(first) == len(values):
+        # Of a step, most columns of text say the same in every row.
+        return pa.repeat(_encode_text([first])[0], len(values))
     _check_kinds(values, (str,))
     try:
         return pa.array(values, type=pa.string())
@@ -203,8 +218,9 @@ def _encode_times(times: Sequence[datetime | None]) -> pa.Array:
     wrong = next((t for t in times if t is not None and t.tzinfo is None), None)
     if wrong is not None:
         raise ValueError(f"the time {wrong} has no zone; give UTC, as datetime.now(UTC) does")
-    # Arrow takes a time with a zone to UTC.
-    return pa.array(times, type=arrow_type(TIMESTAMP))
+    # Arrow takes durations in half the time of times with a zone.
+    since = [None if t is None else t - _EPOCH for t in times]
+    return pa.array(since, type=pa.duration("us")).view(arrow_type(TIMESTAMP))
 
 
 def _check_numbers(values: NDArray[np.floating], numbers: Numbers) -> None:
@@ -216,34 +232,46 @@ def _check_numbers(values: NDArray[np.floating], numbers: Numbers) -> None:
 
 
 def _encode_arrays(item: Scalar, values: Sequence[object], numbers: Numbers) -> pa.Array:
-    arrays = [_NO_NUMBERS if v is None else np.asarray(v) for v in values]
-    offsets = _offsets(arrays)
+    is_given, given = _given(values)
+    arrays = cast("Sequence[NDArray[np.generic]]", given)
+    offsets = _offsets(arrays, is_given)
+    # An empty list has no numbers, and so no say in their type.
     parts = [a for a in arrays if len(a)]
     flat = np.concatenate(parts) if parts else _NO_NUMBERS
     return pa.ListArray.from_arrays(
-        pa.array(offsets), pa.array(_cast(item, flat, numbers)), type=arrow_type(ListOf(item)), mask=_mask(values)
+        pa.array(offsets), pa.array(_cast(item, flat, numbers)), type=arrow_type(ListOf(item)), mask=_mask(is_given)
     )
 
 
-def _mask(values: Sequence[object]) -> pa.Array | None:
+def _given(values: Sequence[object]) -> tuple[NDArray[np.bool_], Sequence[object]]:
+    """Where a value is given, and those that are."""
+    is_given = np.fromiter(map(operator.is_not, values, repeat(None)), np.bool_, len(values))
+    return is_given, values if is_given.all() else [v for v in values if v is not None]
+
+
+def _mask(is_given: NDArray[np.bool_]) -> pa.Array | None:
     """True where a value is missing; None where none is."""
-    is_missing = [v is None for v in values]
-    return pa.array(np.array(is_missing, dtype=np.bool_)) if any(is_missing) else None
+    return None if is_given.all() else pa.array(~is_given)
 
 
-def _offsets(lists: Sequence[Sized]) -> NDArray[np.int32]:
-    offsets = np.zeros(len(lists) + 1, dtype=np.int32)
-    np.cumsum(np.fromiter(map(len, lists), np.int32, len(lists)), out=offsets[1:])
+def _offsets(lists: Sequence[Sized], is_given: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Where the list of each row begins and ends, of those that are given."""
+    lengths = np.zeros(len(is_given), np.int32)
+    lengths[is_given] = np.fromiter(map(len, lists), np.int32, len(lists))
+    offsets = np.zeros(len(is_given) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def _cast(item: Scalar, flat: NDArray[np.generic], numbers: Numbers) -> NDArray[np.generic]:
     if item.sql in _FLOATS:
         with np.errstate(over="ignore"):
-            floats = flat.astype(_FLOATS[item.sql])
+            floats = flat.astype(_FLOATS[item.sql], copy=False)
         _check_numbers(floats, numbers)
         return floats
     kind = _INTEGERS[item.sql]
+    if flat.dtype == kind:
+        return flat
     if flat.dtype.kind == "f" and len(flat):
         raise TypeError(f"expected whole numbers and was given {flat.dtype}")
     whole = flat.astype(kind)
@@ -253,25 +281,53 @@ def _cast(item: Scalar, flat: NDArray[np.generic], numbers: Numbers) -> NDArray[
 
 
 def _encode_lists(of: ListOf, values: Sequence[object], numbers: Numbers) -> pa.Array:
-    lists = cast("Sequence[Sequence[object] | None]", values)
-    offsets = _offsets([() if v is None else v for v in lists])
-    flat = [inner for v in lists if v is not None for inner in v]
-    if any(inner is None for inner in flat):
+    is_given, given = _given(values)
+    lists = cast("Sequence[Sequence[object]]", given)
+    flat = list(chain.from_iterable(lists))
+    if any(map(operator.is_, flat, repeat(None))):
         raise ValueError("a list holds a null")
     return pa.ListArray.from_arrays(
-        pa.array(offsets), _encode(of.item, flat, numbers), type=arrow_type(of), mask=_mask(values)
+        pa.array(_offsets(lists, is_given)),
+        _encode(of.item, flat, numbers),
+        type=arrow_type(of),
+        mask=_mask(is_given),
     )
 
 
 def _encode_structs(of: StructOf, values: Sequence[object], numbers: Numbers) -> pa.Array:
-    children = [_encode(inner, _field_or_none(values, name), numbers) for name, inner in of.fields]
-    fields = [pa.field(name, arrow_type(inner)) for name, inner in of.fields]
-    return pa.StructArray.from_arrays(children, fields=fields, mask=_mask(values))
+    is_given, given = _given(values)
+    # Many rows may share a record, as how their tokens were sampled: it is encoded once.
+    places = {name: place for place, name in enumerate(dict.fromkeys(map(id, given)))}
+    is_shared = _SHARED * len(places) <= len(given)
+    records = list({id(v): v for v in given}.values()) if is_shared else given
+    columns = _fields(records, tuple(name for name, _ in of.fields))
+    children = [_encode(inner, column, numbers) for (_, inner), column in zip(of.fields, columns, strict=True)]
+    array = pa.StructArray.from_arrays(children, fields=_fields_of(of))
+    if len(records) == len(values):
+        return array
+    indices = np.zeros(len(values), np.int32)
+    indices[is_given] = list(map(places.__getitem__, map(id, given))) if is_shared else np.arange(len(given))
+    return array.take(pa.array(indices, mask=~is_given))
 
 
-def _field_or_none(records: Sequence[object], name: str) -> list[object]:
-    field_of = operator.attrgetter(name)
-    return [None if r is None else field_of(r) for r in records]
+@cache
+def _fields_of(of: StructOf) -> list[pa.Field]:
+    return [pa.field(name, arrow_type(inner)) for name, inner in of.fields]
+
+
+def _encode_maps(values: Sequence[object], of: MapOf) -> pa.Array:
+    is_given, given = _given(values)
+    maps = cast("Sequence[Mapping[str, str]]", given)
+    if len(maps) < len(values):
+        rows = cast("Sequence[Mapping[str, str] | None]", values)
+        return pa.array([None if m is None else sorted(m.items()) for m in rows], type=arrow_type(of))
+    keys = [key for m in maps for key in (sorted(m) if len(m) > 1 else m)]
+    items = [m[key] for m in maps for key in (sorted(m) if len(m) > 1 else m)]
+    return pa.MapArray.from_arrays(
+        pa.array(_offsets(maps, is_given)),
+        _encode_scalars(of.key, keys, Numbers.ANY),
+        _encode_scalars(of.value, items, Numbers.ANY),
+    )
 
 
 def _decode(of: ColumnType, array: pa.Array, make: Maker) -> list[object]:

@@ -398,7 +398,7 @@ TASKS = Table(
         _required("payload", TEXT),
     ),
 )
-"""Each task once, with what a verifier needs to judge a stored episode again."""
+"""Each task, with what a verifier needs to judge a stored episode again; once, but for one that returns very late."""
 
 CONTRACT_TABLES = (
     TRAJECTORIES,
