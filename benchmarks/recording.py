@@ -13,6 +13,9 @@ the moment at which it is handed to the store to that of the next one:
 - compared: every second of these steps is left out of the store, and the others are held against those. This has in it
   what the store takes from other threads and caches, and not what receipts and ledger take.
 
+The floor: the tables of the same steps, written once more behind the run by pyarrow alone, with the compression and
+encodings that a run folder has, into memory. Nothing is encoded for it, and nothing is put on disk.
+
 Shares are of the same run: both sides of them are slower where the machine is busy.
 """
 
@@ -25,21 +28,26 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from unittest.mock import patch
+
+import pyarrow as pa
 
 from benchmarks.against_trl.job import Job
 from benchmarks.against_trl.ours import recipe_of
 from benchmarks.report import Report, Row, machine, versions, write_report
 from benchmarks.workloads import WORKLOADS, model_folder
-from rollwright.evidence import Commit, CommitRows, RunFolder
+from rollwright.evidence import Commit, CommitRows, RunFolder, run_folder
+from rollwright.evidence.drafting import draft_tables
+from rollwright.evidence.shards import parquet_bytes
 from rollwright.recipes.resolve import Resolved, resolve
 from rollwright.recipes.runs import TrainOrder, train_run
+from rollwright.record.tables import table_named
 from rollwright.runtime import learning
 from rollwright.runtime.ledger import Ledger
 from rollwright.runtime.observers import EvaluationProgress, EvaluationReport, RunStarted, StageStarted, StepReport
@@ -98,6 +106,13 @@ class Steps:
 
     processor: list[float] = field(default_factory=list[float])
     clock: list[float] = field(default_factory=list[float])
+
+
+def write_bare(tables: Mapping[str, pa.Table]) -> None:
+    """The Parquet files of a step's tables, and nothing else."""
+    for name, rows in tables.items():
+        if rows.num_rows:
+            parquet_bytes(table_named(name), rows)
 
 
 class Watch:
@@ -165,12 +180,19 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     spent.calibrate()
     watch = Watch(spent, range(options.taught + options.warm_up, options.taught + options.steps - 1))
     newest: list[Commit] = []
+    drafted: list[Mapping[str, pa.Table]] = []
 
     def committed(self: RunFolder, rows: CommitRows, *, at: datetime) -> Commit:
         watch.handed_over(rows.step)
         if not watch.is_left_out(rows.step):
             newest[:] = [stored(self, rows, at=at)]
         return newest[0]
+
+    def drafting(*of_step: Any) -> tuple[Mapping[str, pa.Table], Mapping[str, bytes]]:
+        tables, blobs = draft_tables(*of_step)
+        if spent.is_counting:
+            drafted.append(tables)
+        return tables, blobs
 
     stored = spent.timed("store", RunFolder.commit)
     [work] = options.work
@@ -181,6 +203,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     with ExitStack() as stack:
         for target, name, replacement in (
             (RunFolder, "commit", committed),
+            (run_folder, "draft_tables", drafting),
             (learning, "receipts_of", spent.timed("receipts", learning.receipts_of)),
             (Ledger, "enter", spent.timed("ledger", Ledger.enter)),
             (Ledger, "balance", spent.timed("ledger", Ledger.balance)),
@@ -188,12 +211,17 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
         ):
             stack.enter_context(patch.object(target, name, replacement))
         train_run(order, watch)
+    spent.is_counting = False
+    bare = Spent(is_counting=True)
+    for tables in drafted:
+        bare.timed("Parquet", write_bare)(tables)
     num_told = {part: len(watch.told) for part in ON_THE_WAY} | {"store": len(watch.stored.clock)}
     return {
         "stored": asdict(watch.stored),
         "left_out": asdict(watch.left_out),
         "held_s": statistics.mean(watch.held),
         "parts_s": {part: seconds / num_told[part] for part, seconds in spent.processor.items()},
+        "bare_s": bare.processor["Parquet"] / len(drafted),
         "on_the_way_s": sum(spent.clock.get(part, 0.0) / num_told[part] for part in ON_THE_WAY),
     }
 
@@ -204,6 +232,8 @@ class Shares:
 
     timed: list[float] = field(default_factory=list[float])
     compared: list[float] = field(default_factory=list[float])
+    bare: list[float] = field(default_factory=list[float])
+    """The floor, of the processor."""
 
 
 def run_round(options: argparse.Namespace, work: str, folder: Path, processor: Shares, clock: Shares) -> None:
@@ -220,11 +250,13 @@ def run_round(options: argparse.Namespace, work: str, folder: Path, processor: S
     processor_s, clock_s = statistics.mean(stored.processor), statistics.mean(stored.clock)
     processor.timed.append(sum(parts.values()) / processor_s)
     clock.timed.append(held_s / clock_s)
+    processor.bare.append(found["bare_s"] / processor_s)
     processor.compared.append(1 - statistics.median(left_out.processor) / statistics.median(stored.processor))
     clock.compared.append(1 - statistics.median(left_out.clock) / statistics.median(stored.clock))
     of_parts = ", ".join(f"{part} {1e3 * seconds:.1f} ms" for part, seconds in sorted(parts.items()))
     print(
-        f"{work}, a step: {1e3 * processor_s:.0f} ms of the processor, of which {of_parts}; "
+        f"{work}, a step: {1e3 * processor_s:.0f} ms of the processor, of which {of_parts} "
+        f"(bare Parquet {1e3 * found['bare_s']:.1f} ms); "
         f"{1e3 * clock_s:.0f} ms by the clock, of which the loop was held {1e3 * held_s:.1f} ms",
         flush=True,
     )
@@ -239,7 +271,8 @@ def rows_of(options: argparse.Namespace, work: str) -> list[Row]:
     for what, shares in (("processor", processor), ("clock", clock)):
         timed, compared = statistics.median(shares.timed), statistics.median(shares.compared)
         print(f"{work}, {what}: timed {timed:.1%}, store compared {compared:+.1%}; asked is {ASKED:.0%} at most")
-    return [_row(work, "of CPU seconds", processor), _row(work, "of wall time", clock)]
+    print(f"{work}, processor: bare Parquet of the same tables {statistics.median(processor.bare):.1%}")
+    return [_row(work, "of CPU seconds", processor), _row(work, "of wall time", clock), _floor(work, processor)]
 
 
 def main() -> None:
@@ -281,6 +314,21 @@ def _row(work: str, of: str, shares: Shares) -> Row:
         target=ASKED,
         target_side="at_most",
         note=f"steps with the store against steps without it: {statistics.median(shares.compared):+.1%}",
+    )
+
+
+def _floor(work: str, processor: Shares) -> Row:
+    bare = statistics.median(processor.bare)
+    above = statistics.median(timed / floor for timed, floor in zip(processor.timed, processor.bare, strict=True))
+    return Row(
+        what=f"{WORKS[work]}: the same tables written by pyarrow alone, share of CPU seconds of a step",
+        ours=bare,
+        peer=None,
+        ratio=bare,
+        low=min(processor.bare),
+        high=max(processor.bare),
+        target_side="at_most",
+        note=f"the floor of the record, in the same run: receipts, ledger and store take {above:.1f} times as much",
     )
 
 
