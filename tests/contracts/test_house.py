@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import rollwright
 from rollwright.cli.main import run_command
 from tools import cases, methods, objectives, rows
-from tools.markers import find_marked_tests
+from tools.markers import MarkedTest, find_marked_tests
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -26,6 +27,7 @@ TORCH_FREE = ("record", "evidence", "statistics", "planning", "viewer")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
+@cache
 def committed_text() -> dict[str, str]:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     paths = [ROOT / name for name in listed.split("\0") if name]
@@ -36,6 +38,11 @@ def committed_text() -> dict[str, str]:
         except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
             continue
     return text
+
+
+@cache
+def marked_tests(mark: str) -> list[MarkedTest]:
+    return find_marked_tests(ROOT, mark)
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -162,11 +169,11 @@ def test_waivers_carry_their_code_and_a_reason():
 def test_the_reference_pages_are_current():
     """After a change of marks or of the catalogue: `make docs`."""
     shown = rows.load_rows()
-    row_tests = rows.group_tests([row.id for row in shown], find_marked_tests(ROOT, "row"), "row")
+    row_tests = rows.group_tests([row.id for row in shown], marked_tests("row"), "row")
     page = rows.render_document(shown, row_tests, rows.load_reasons())
     assert (ROOT / rows.DOCUMENT).read_text(encoding="utf-8") == page
     titles = cases.load_case_titles()
-    case_tests = rows.group_tests([case.id for case in titles], find_marked_tests(ROOT, "case"), "case")
+    case_tests = rows.group_tests([case.id for case in titles], marked_tests("case"), "case")
     assert (ROOT / cases.DOCUMENT).read_text(encoding="utf-8") == cases.render_document(titles, case_tests)
     assert (ROOT / methods.DOCUMENT).read_text(encoding="utf-8") == methods.render_document()
     proofs = (ROOT / objectives.PROOFS).read_text(encoding="utf-8").splitlines()
@@ -175,7 +182,7 @@ def test_the_reference_pages_are_current():
 
 def test_every_row_of_the_mathematics_of_rollout_and_of_the_world_has_a_test_or_a_reason_and_none_has_both():
     listed = rows.load_rows()
-    shown = rows.group_tests([row.id for row in listed], find_marked_tests(ROOT, "row"), "row")
+    shown = rows.group_tests([row.id for row in listed], marked_tests("row"), "row")
     reasons = rows.load_reasons()
     assert set(reasons) == {row.id for row in listed if row.group in (3, 4, 5, 7, 8) and not shown[row.id]}
 
