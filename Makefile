@@ -45,6 +45,7 @@ test: $(DEV) ## set up, then run the default tests, which need no training
 # Lint goes on one thread beside the tests, some of which wait, and what it says is shown below them.
 check: $(DEV) ## lint, types, imports and the tests that need no training
 	@$(MAKE) --no-print-directory lint JOBS=1 > $(VENV)/.lint 2>&1 & lint=$$!; \
+	trap "kill $$lint" INT TERM; \
 	$(MAKE) --no-print-directory test; tests=$$?; \
 	wait $$lint; lint=$$?; cat $(VENV)/.lint; exit $$((tests | lint))
 
