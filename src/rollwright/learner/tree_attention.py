@@ -1,11 +1,12 @@
 """Attention over a trie of rows: a shared beginning is attended to by one long run of queries, not once for each row.
 
-Each tile of `PackedRows` is one call of the fused kernel on views. Where a query stands in several tiles, their parts
-are merged by the logarithms of their sums; given the merged output and sum, the kernel's backward makes the exact
-gradient of each part. Parts are merged in float32 (float64 where the products are), and every sum has one order.
+Each tile of `PackedRows` is one call of the fused kernel, on views but for what trunks take along. Where a query stands
+in several tiles, their parts are merged by the logarithms of their sums; given the merged output and sum, the kernel's
+backward makes the exact gradient of each part. Parts are merged in float32 (float64 where the products are), and every
+sum has one order.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -15,28 +16,13 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from rollwright.learner.trie import PackedRows, Tile, tree_mask
 
-__all__ = ["SavedAttention", "flex_tree_attention", "tree_attention", "tree_backward", "tree_forward"]
+__all__ = ["flex_tree_attention", "tree_attention"]
 
 LEAST_HEAD = 16
 """Numbers of a head that FlexAttention's kernels take at least."""
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SavedAttention:
-    """What `tree_backward` needs of a forward pass."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    out: Tensor
-    """(u, H, d)"""
-    log_sums: Tensor
-    """(u, H) float32, or float64 where the queries are, log Σ exp of each query's scaled scores."""
-    rows: PackedRows
-    scaling: float
 
 
 def tree_attention(query: Tensor, key: Tensor, value: Tensor, rows: PackedRows, scaling: float) -> Tensor:
@@ -55,64 +41,6 @@ def tree_attention(query: Tensor, key: Tensor, value: Tensor, rows: PackedRows, 
     if query.device.type == "cpu":
         return _TreeAttention.apply(query, key, value, rows, scaling)
     return flex_tree_attention(query, key, value, rows, scaling)
-
-
-def tree_forward(
-    query: Tensor, key: Tensor, value: Tensor, rows: PackedRows, scaling: float
-) -> tuple[Tensor, SavedAttention]:
-    """`tree_attention` on a CPU without autograd.
-
-    Args:
-        query: (u, H, d), rotated, in the order of `rows.distinct`; the last dimension is contiguous, as in the others.
-        key: (u, K, d), rotated; K divides H.
-        value: (u, K, d), of the same type as the others.
-        rows: who sees whom.
-        scaling: of the scores.
-
-    Returns:
-        (u, H, d), and what `tree_backward` needs; it refers to the inputs, which must stay as they are until then.
-    """
-    wide = torch.promote_types(query.dtype, torch.float32)
-    total = query.new_empty(query.shape, dtype=wide if rows.trunks else query.dtype)
-    log_sums = query.new_empty(query.shape[:2], dtype=wide)
-    for tile in rows.blocks:
-        part, part_sums = _attend(query, key, value, tile, scaling)
-        total[tile.queries] = part
-        log_sums[tile.queries] = part_sums
-    for tile in rows.trunks:
-        part, part_sums = _attend(query, key, value, tile, scaling)
-        sums = log_sums[tile.queries]
-        share = torch.sigmoid(part_sums - sums).unsqueeze(-1)
-        total[tile.queries].lerp_(part.to(wide), share)
-        torch.logaddexp(sums, part_sums, out=sums)
-    out = total.to(query.dtype)
-    saved = SavedAttention(query=query, key=key, value=value, out=out, log_sums=log_sums, rows=rows, scaling=scaling)
-    return out, saved
-
-
-def tree_backward(grad: Tensor, saved: SavedAttention) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of query, key and value.
-
-    Args:
-        grad: (u, H, d), of the output.
-        saved: of `tree_forward`.
-
-    Returns:
-        (u, H, d), (u, K, d) and (u, K, d), of the types of the inputs.
-    """
-    rows, inputs = saved.rows, (saved.query, saved.key, saved.value)
-    wide = torch.promote_types(grad.dtype, torch.float32)
-    totals = [one.new_empty(one.shape, dtype=wide if rows.trunks else one.dtype) for one in inputs]
-    for tile in rows.blocks:
-        parts = _part_gradients(grad, saved, tile)
-        for total, part, where in zip(totals, parts, (tile.queries, tile.keys, tile.keys), strict=True):
-            total[where] = part
-    for tile in rows.trunks:
-        parts = _part_gradients(grad, saved, tile)
-        for total, part, where in zip(totals, parts, (tile.queries, tile.keys, tile.keys), strict=True):
-            total[where] += part
-    of_query, of_key, of_value = (total.to(one.dtype) for total, one in zip(totals, inputs, strict=True))
-    return of_query, of_key, of_value
 
 
 def flex_tree_attention(query: Tensor, key: Tensor, value: Tensor, rows: PackedRows, scaling: float) -> Tensor:
@@ -150,7 +78,7 @@ def _compiled_flex() -> Any:  # noqa: ANN401 - torch's overloads do not survive 
 
 
 class _TreeAttention(torch.autograd.Function):
-    """`tree_forward` and `tree_backward` as one differentiable function."""
+    """`tree_attention` on a CPU, for states whose last dimension is contiguous."""
 
     @staticmethod
     def forward(
@@ -161,51 +89,63 @@ class _TreeAttention(torch.autograd.Function):
         rows: PackedRows,
         scaling: float,
     ) -> Tensor:
-        out, saved = tree_forward(query, key, value, rows, scaling)
-        ctx.save_for_backward(query, key, value, out, saved.log_sums)
+        wide = torch.promote_types(query.dtype, torch.float32)
+        total = query.new_empty(query.shape, dtype=wide if rows.trunks else query.dtype)
+        log_sums = query.new_empty(query.shape[:2], dtype=wide)
+        for number, tile in enumerate((*rows.blocks, *rows.trunks)):
+            q, k, v = _heads(query, tile.queries, tile), _heads(key, tile.keys, tile), _heads(value, tile.keys, tile)
+            part, part_sums = _forward(q, k, v, 0.0, tile.is_causal, attn_mask=_mask(tile, wide), scale=scaling)
+            so_far, sums = _heads(total, tile.queries, tile), _heads(log_sums, tile.queries, tile)
+            if number < len(rows.blocks):
+                so_far.copy_(part)
+                sums.copy_(part_sums)
+            else:
+                so_far.lerp_(part.to(wide), torch.sigmoid(part_sums - sums).unsqueeze(-1))
+                torch.logaddexp(sums, part_sums, out=sums)
+        out = total.to(query.dtype)
+        ctx.save_for_backward(query, key, value, out, log_sums)
         ctx.rows, ctx.scaling = rows, scaling
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's context
         query, key, value, out, log_sums = ctx.saved_tensors
-        saved = SavedAttention(
-            query=query, key=key, value=value, out=out, log_sums=log_sums, rows=ctx.rows, scaling=ctx.scaling
-        )
-        return *tree_backward(grads[0], saved), None, None
+        rows: PackedRows = ctx.rows
+        wide = log_sums.dtype
+        totals = [one.new_empty(one.shape, dtype=wide if rows.trunks else one.dtype) for one in (query, key, value)]
+        for number, tile in enumerate((*rows.blocks, *rows.trunks)):
+            due, q, o, sums = (_heads(one, tile.queries, tile) for one in (grads[0], query, out, log_sums))
+            k, v = _heads(key, tile.keys, tile), _heads(value, tile.keys, tile)
+            mask = _mask(tile, wide)
+            parts = _backward(due, q, k, v, o, sums, 0.0, tile.is_causal, attn_mask=mask, scale=ctx.scaling)
+            if number < len(rows.blocks):
+                for total, part, where in zip(totals, parts, (tile.queries, tile.keys, tile.keys), strict=True):
+                    _heads(total, where, tile).copy_(part)
+            else:
+                _add(totals, parts, tile)
+        of_query, of_key, of_value = (total.to(query.dtype) for total in totals)
+        return of_query, of_key, of_value, None, None
 
 
-def _attend(query: Tensor, key: Tensor, value: Tensor, tile: Tile, scaling: float) -> tuple[Tensor, Tensor]:
-    """(n, H, d) and (n, H) of a tile alone."""
-    q, k, v = _heads(query, tile, tile.queries), _heads(key, tile, tile.keys), _heads(value, tile, tile.keys)
-    out, sums = _forward(q, k, v, 0.0, _is_causal(tile), attn_mask=_mask(tile, query), scale=scaling)
-    return _states(out), _states(sums)
+def _heads(states: Tensor, where: slice | Tensor, tile: Tile) -> Tensor:
+    """(n, H, …) as (repeats, H, n / repeats, …): a view of a range, a copy of numbered ones. K heads serve H."""
+    if isinstance(where, Tensor):
+        return states.index_select(0, where).transpose(0, 1).unsqueeze(0)
+    count = (where.stop - where.start) // tile.repeats
+    step, head, *inner = states.stride()
+    shape = (tile.repeats, states.shape[1], count, *states.shape[2:])
+    return states.as_strided(shape, (count * step, head, step, *inner), states.storage_offset() + where.start * step)
 
 
-def _part_gradients(grad: Tensor, saved: SavedAttention, tile: Tile) -> tuple[Tensor, Tensor, Tensor]:
-    """(n, H, d), (m, K, d) and (m, K, d): a tile's part in the gradients of its queries, keys and values."""
-    due, query, out, sums = (_heads(one, tile, tile.queries) for one in (grad, saved.query, saved.out, saved.log_sums))
-    key, value = (_heads(one, tile, tile.keys) for one in (saved.key, saved.value))
-    mask = _mask(tile, query)
-    found = _backward(due, query, key, value, out, sums, 0.0, _is_causal(tile), attn_mask=mask, scale=saved.scaling)
-    of_query, of_key, of_value = (_states(one) for one in found)
-    return of_query, of_key, of_value
+def _add(totals: Sequence[Tensor], parts: Sequence[Tensor], tile: Tile) -> None:
+    """A trunk's part in the gradients of its queries, keys and values."""
+    for total, part, where in zip(totals, parts, (tile.queries, tile.keys, tile.keys), strict=True):
+        if isinstance(where, Tensor):
+            total.index_add_(0, where, part[0].transpose(0, 1).to(total.dtype))
+        else:
+            _heads(total, where, tile).add_(part)
 
 
-def _heads(states: Tensor, tile: Tile, where: slice) -> Tensor:
-    """(n, H, …) seen as (repeats, H, n / repeats, …); the kernel lets K heads serve H."""
-    return states[where].unflatten(0, (tile.repeats, -1)).transpose(1, 2)
-
-
-def _states(heads: Tensor) -> Tensor:
-    """The same back again."""
-    return heads.transpose(1, 2).flatten(0, 1)
-
-
-def _mask(tile: Tile, query: Tensor) -> Tensor | None:
+def _mask(tile: Tile, dtype: torch.dtype) -> Tensor | None:
     """In the type that the kernel adds scores in, which it does not check."""
-    return None if tile.mask is None else tile.mask.to(torch.promote_types(query.dtype, torch.float32))
-
-
-def _is_causal(tile: Tile) -> bool:
-    return tile.mask is None and tile.queries == tile.keys
+    return None if tile.mask is None else tile.mask.to(dtype)

@@ -8,7 +8,7 @@ Depth first, whatever begins alike stands together: what a token may see behind 
 of keys, each seen by one range of queries. So attention needs views, never copies of a prompt for each of its rows.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,10 @@ FLEX_BLOCK = 128
 """Queries, and keys, of one block of FlexAttention's mask."""
 MASK_NUMBERS = 1 << 16
 """The largest mask of a trunk."""
+SHORT_KEYS = 32
+"""A trunk of at most so many keys costs long calls for what it computes: those behind it take its keys along."""
+TAKEN_QUERIES = 64
+"""Queries to be spared for every call that is left over where a trunk's keys are taken along."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,12 +38,18 @@ class Tile:
     """A range of distinct tokens that sees another one."""
 
     queries: slice
-    keys: slice
+    keys: slice | Tensor
+    """A range; of a trunk that takes others along the numbers of its keys, (m,) int64, each once."""
     mask: Tensor | None
     """(queries, keys) float32, 0 where a query sees a key and -inf elsewhere; every query sees one. Without a mask a
     block is causal, and a trunk is seen whole."""
     repeats: int = 1
     """Causal blocks of one length that stand side by side in these ranges, each of which sees itself alone."""
+
+    @property
+    def is_causal(self) -> bool:
+        """A block in which a query sees all keys up to itself."""
+        return self.mask is None and isinstance(self.keys, slice) and self.keys == self.queries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,6 +79,16 @@ class _Stretch:
     start: int
     end: int
     seen_to: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Trunk:
+    """Neighboring keys, and the queries behind their block, each of which sees one at least."""
+
+    keys: range
+    queries: range
+    is_whole: bool
+    """Every query sees every key."""
 
 
 def pack_rows(token_ids: Tensor, row_offsets: Tensor) -> PackedRows:
@@ -103,7 +123,7 @@ def pack_rows(token_ids: Tensor, row_offsets: Tensor) -> PackedRows:
         ends=seen_to,
         row_offsets=offsets,
         blocks=tuple(_blocks(bounds, ends)) if has_tiles else (),
-        trunks=tuple(_trunks(stretches, bounds, ends)) if has_tiles else (),
+        trunks=tuple(_taken_along(list(_trunks(stretches, bounds)), ends)) if has_tiles else (),
         flex_mask=None if has_tiles else tree_mask(seen_to),
     )
 
@@ -222,24 +242,24 @@ def _causal(low: int, high: int, repeats: int) -> Tile:
     return Tile(queries=slice(low, high), keys=slice(low, high), mask=None, repeats=repeats)
 
 
-def _trunks(stretches: Iterable[_Stretch], bounds: list[int], ends: NDArray[np.int64]) -> Iterator[Tile]:
+def _trunks(stretches: Iterable[_Stretch], bounds: list[int]) -> Iterator[_Trunk]:
     """Neighbors of one block go together where the masked pairs cost less than a call."""
     group: list[_Stretch] = []
     block = 0
     for one in stretches:
         while bounds[block + 1] <= one.start:
             if group:
-                yield _trunk(group, bounds[block + 1], ends)
+                yield _trunk(group, bounds[block + 1])
             group, block = [], block + 1
         behind = bounds[block + 1]
         if one.seen_to <= behind:
             continue
         if group and not _fits(group, one, behind):
-            yield _trunk(group, behind, ends)
+            yield _trunk(group, behind)
             group = []
         group.append(one)
     if group:
-        yield _trunk(group, bounds[block + 1], ends)
+        yield _trunk(group, bounds[block + 1])
 
 
 def _fits(group: list[_Stretch], one: _Stretch, behind: int) -> bool:
@@ -250,14 +270,54 @@ def _fits(group: list[_Stretch], one: _Stretch, behind: int) -> bool:
     return wasted <= CALL_PAIRS and (most - behind) * (one.end - group[0].start) <= MASK_NUMBERS
 
 
-def _trunk(group: list[_Stretch], behind: int, ends: NDArray[np.int64]) -> Tile:
-    keys = slice(group[0].start, group[-1].end)
-    queries = slice(behind, max(one.seen_to for one in group))
-    is_whole = all(one.seen_to == queries.stop for one in group)
-    mask = None
-    if not is_whole:
-        mask = _mask(np.arange(queries.start, queries.stop), np.arange(keys.start, keys.stop), ends)
-    return Tile(queries=queries, keys=keys, mask=mask)
+def _trunk(group: list[_Stretch], behind: int) -> _Trunk:
+    last = max(one.seen_to for one in group)
+    is_whole = all(one.seen_to == last for one in group)
+    return _Trunk(range(group[0].start, group[-1].end), range(behind, last), is_whole)
+
+
+def _taken_along(trunks: Sequence[_Trunk], ends: NDArray[np.int64]) -> Iterator[Tile]:
+    """Trunks as tiles, by their keys; queries of two trunks are apart, or some of one are all of the other.
+
+    A short one's keys go to the trunks within its queries, and tiles of its own are left for queries between those.
+    """
+    above: dict[int, NDArray[np.int64]] = {}
+    for number, one in enumerate(trunks):
+        keys = np.concatenate([above.pop(number, np.empty(0, np.int64)), np.arange(one.keys.start, one.keys.stop)])
+        inner = _outermost_within(trunks, number) if one.is_whole and len(keys) <= SHORT_KEYS else []
+        gaps = _gaps(one.queries, [trunks[taker].queries for taker in inner])
+        if len(one.queries) - sum(map(len, gaps)) >= TAKEN_QUERIES * len(gaps):
+            above |= dict.fromkeys(inner, keys)
+        else:
+            gaps = [one.queries]
+        is_range = len(keys) == len(one.keys)
+        for gap in gaps:
+            yield Tile(
+                queries=slice(gap.start, gap.stop),
+                keys=slice(one.keys.start, one.keys.stop) if is_range else torch.from_numpy(keys),
+                mask=None if one.is_whole else _mask(np.arange(gap.start, gap.stop), keys, ends),
+            )
+
+
+def _outermost_within(trunks: Sequence[_Trunk], number: int) -> list[int]:
+    """Of the trunks behind one, those that are seen whole by some of its queries, in order and apart."""
+    found: list[int] = []
+    place, last = trunks[number].queries.start, trunks[number].queries.stop
+    for other in range(number + 1, len(trunks)):
+        queries = trunks[other].queries
+        if queries.start >= last:
+            break
+        if trunks[other].is_whole and queries.start >= place:
+            found.append(other)
+            place = queries.stop
+    return found
+
+
+def _gaps(queries: range, taken: Sequence[range]) -> list[range]:
+    """What is left of a range without ranges in it, which are in order and apart."""
+    starts = [queries.start, *(one.stop for one in taken)]
+    stops = [*(one.start for one in taken), queries.stop]
+    return [range(start, stop) for start, stop in zip(starts, stops, strict=True) if stop > start]
 
 
 def _mask(queries: NDArray[np.int64], keys: NDArray[np.int64], ends: NDArray[np.int64]) -> Tensor:
