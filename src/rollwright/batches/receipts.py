@@ -152,51 +152,51 @@ def _main_receipts(
 ) -> list[Receipt]:
     batch, component = plan.batch, applied.component
     spans = [(entry.start, entry.stop) for entry in entries]
+    # A withheld segment was not scored: null, not NaN.
+    scored = [entry.withheld is None for entry in entries]
+    taught = [True] * len(entries)
+    names, lags = _names(batch, entries), _lags(batch, entries)
     advantages = run_lengths(batch.advantages.astype(np.float32), spans)
     weights = run_lengths(plan.token_weights[component], spans)
     flags = run_lengths(_flags(batch, outcome, applied, entries), spans)
     corrections = _corrections(outcome, applied, spans)
     losses = _losses(outcome, component, spans)
-    scores = [_stored(stream) for stream in (outcome.proximal, outcome.current, outcome.reference)]
-    taught = [_stored(s) for s in (batch.scores.get("teacher"), batch.scores.get("predicted"), batch.value_targets)]
-    receipts: list[Receipt] = []
-    for index, entry in enumerate(entries):
-        tokens = slice(entry.start, entry.stop)
-        # A withheld segment was not scored: null, not NaN.
-        proximal, current, reference = (
-            None if stream is None or entry.withheld is not None else stream[tokens] for stream in scores
+    proximal = _parts(outcome.proximal, spans, scored)
+    current = _parts(outcome.current, spans, scored)
+    reference = _parts(outcome.reference, spans, scored)
+    teacher = _parts(batch.scores.get("teacher"), spans, taught)
+    predicted = _parts(batch.scores.get("predicted"), spans, taught)
+    targets = _parts(batch.value_targets, spans, taught)
+    return [
+        Receipt(
+            step=batch.step,
+            update=plan.update,
+            model=batch.model,
+            component=component,
+            trajectory_id=names[index],
+            segment=entry.segment.segment,
+            row_index=entry.row,
+            lag=lags[index],
+            num_eligible=told.eligible[index],
+            num_kept=told.kept[index],
+            untrained_reason=entry.withheld or _main_reason(batch, entry, told, index),
+            advantage=advantages[index],
+            token_weight=weights[index],
+            correction=corrections[index],
+            flags=flags[index],
+            proximal_logprobs=proximal[index],
+            current_logprobs=current[index],
+            reference_logprobs=reference[index],
+            teacher_logprobs=teacher[index],
+            predicted_values=predicted[index],
+            value_targets=targets[index],
+            entropy=told.entropy[index],
+            max_log_ratio=told.log_ratio[index],
+            loss=losses[index],
+            influence=told.influence[index],
         )
-        teacher, predicted, targets = (None if stream is None else stream[tokens] for stream in taught)
-        receipts.append(
-            Receipt(
-                step=batch.step,
-                update=plan.update,
-                model=batch.model,
-                component=component,
-                trajectory_id=batch.members[batch.rows[entry.row].member].trajectory_id,
-                segment=entry.segment.segment,
-                row_index=entry.row,
-                lag=_lag(batch, entry.segment),
-                num_eligible=told.eligible[index],
-                num_kept=told.kept[index],
-                untrained_reason=entry.withheld or _main_reason(batch, entry, told, index),
-                advantage=advantages[index],
-                token_weight=weights[index],
-                correction=corrections[index],
-                flags=flags[index],
-                proximal_logprobs=proximal,
-                current_logprobs=current,
-                reference_logprobs=reference,
-                teacher_logprobs=teacher,
-                predicted_values=predicted,
-                value_targets=targets,
-                entropy=told.entropy[index],
-                max_log_ratio=told.log_ratio[index],
-                loss=losses[index],
-                influence=told.influence[index],
-            )
-        )
-    return receipts
+        for index, entry in enumerate(entries)
+    ]
 
 
 def _regularizer_receipts(
@@ -206,16 +206,17 @@ def _regularizer_receipts(
     batch = plan.batch
     spans = [(entry.start, entry.stop) for entry in entries]
     weights, losses = run_lengths(plan.token_weights[component], spans), _losses(outcome, component, spans)
+    names, lags = _names(batch, entries), _lags(batch, entries)
     return [
         Receipt(
             step=batch.step,
             update=plan.update,
             model=batch.model,
             component=component,
-            trajectory_id=batch.members[batch.rows[entry.row].member].trajectory_id,
+            trajectory_id=names[index],
             segment=entry.segment.segment,
             row_index=entry.row,
-            lag=_lag(batch, entry.segment),
+            lag=lags[index],
             num_eligible=told.eligible[index],
             num_kept=told.trained[index] if outcome.is_applied else 0,
             untrained_reason=entry.withheld,
@@ -265,9 +266,16 @@ def _main_reason(batch: StepBatch, entry: _Entry, told: _Told, index: int) -> st
     return "rejected" if told.trained[index] and not told.kept[index] else None
 
 
-def _lag(batch: StepBatch, segment: Segment) -> int:
-    version = segment.policy_version
-    return 0 if version is None else lag_of(version, learner_version=batch.step - 1)
+def _names(batch: StepBatch, entries: Sequence[_Entry]) -> list[str]:
+    """Of the trajectory of each entry."""
+    of_rows = [batch.members[row.member].trajectory.trajectory_id for row in batch.rows]
+    return [of_rows[entry.row] for entry in entries]
+
+
+def _lags(batch: StepBatch, entries: Sequence[_Entry]) -> list[int]:
+    versions = [entry.segment.policy_version for entry in entries]
+    lags = {v: 0 if v is None else lag_of(v, learner_version=batch.step - 1) for v in set(versions)}
+    return [lags[version] for version in versions]
 
 
 def _log_ratios(batch: StepBatch, outcome: UpdateOutcome, kept: NDArray[np.bool_]) -> NDArray[np.float64] | None:
@@ -276,10 +284,14 @@ def _log_ratios(batch: StepBatch, outcome: UpdateOutcome, kept: NDArray[np.bool_
     return None if current is None else np.abs(current[kept].astype(np.float64) - batch.behavior[kept])
 
 
-def _stored(stream: NDArray[np.float32] | NDArray[np.float64] | None) -> NDArray[np.float32] | None:
-    """A stream as receipts store it: a copy, read-only, of which each has its part."""
+def _parts(
+    stream: NDArray[np.float32] | NDArray[np.float64] | None,
+    spans: Sequence[tuple[int, int]],
+    is_stored: Sequence[bool],
+) -> Sequence[NDArray[np.float32] | None]:
+    """A stream as receipts store it: of a copy, read-only, the part of each span, or none."""
     if stream is None:
-        return None
+        return [None] * len(spans)
     values = stream.astype(np.float32)
     values.flags.writeable = False
-    return values
+    return [values[start:stop] if stored else None for (start, stop), stored in zip(spans, is_stored, strict=True)]

@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from io import RawIOBase
 from pathlib import Path
 
 from rollwright.evidence.errors import DiskFullError
@@ -64,13 +63,16 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     temporary = {path: partial_of(path) for path in files}
     try:
         with ExitStack() as stack:
-            opened = [(stack.enter_context(temporary[path].open("wb", buffering=0)), files[path]) for path in files]
-            for file, content in opened:
-                _write_whole(file, content)
-            for file, _ in opened:
-                os.fsync(file.fileno())
+            opened: list[int] = []
+            for path, name in temporary.items():
+                file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+                stack.callback(os.close, file)
+                _write_whole(file, files[path])
+                opened.append(file)
+            for file in opened:
+                os.fsync(file)
         for path, name in temporary.items():
-            name.rename(path)
+            os.rename(name, path)
         for folder in dict.fromkeys(path.parent for path in files):
             sync_path(folder)
     except BaseException:
@@ -134,10 +136,10 @@ def disk_errors(what: str, folder: Path, num_bytes: int) -> Generator[None]:
         ) from error
 
 
-def _write_whole(file: RawIOBase, content: bytes) -> None:
+def _write_whole(file: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
-        rest = rest[file.write(rest) or 0 :]
+        rest = rest[os.write(file, rest) :]
 
 
 def _sync_all(paths: Sequence[Path]) -> None:

@@ -297,16 +297,17 @@ def _encode_lists(of: ListOf, values: Sequence[object], numbers: Numbers) -> pa.
 def _encode_structs(of: StructOf, values: Sequence[object], numbers: Numbers) -> pa.Array:
     is_given, given = _given(values)
     # Many rows may share a record, as how their tokens were sampled: it is encoded once.
-    places = {name: place for place, name in enumerate(dict.fromkeys(map(id, given)))}
-    is_shared = _SHARED * len(places) <= len(given)
-    records = list({id(v): v for v in given}.values()) if is_shared else given
+    is_shared = _SHARED * len(set(map(id, given))) <= len(given)
+    distinct = {id(record): record for record in given} if is_shared else {}
+    records = list(distinct.values()) if is_shared else given
     columns = _fields(records, tuple(name for name, _ in of.fields))
     children = [_encode(inner, column, numbers) for (_, inner), column in zip(of.fields, columns, strict=True)]
     array = pa.StructArray.from_arrays(children, fields=_fields_of(of))
     if len(records) == len(values):
         return array
     indices = np.zeros(len(values), np.int32)
-    indices[is_given] = list(map(places.__getitem__, map(id, given))) if is_shared else np.arange(len(given))
+    places = {name: place for place, name in enumerate(distinct)}
+    indices[is_given] = [places[id(record)] for record in given] if is_shared else np.arange(len(given))
     return array.take(pa.array(indices, mask=~is_given))
 
 
