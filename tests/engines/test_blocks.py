@@ -82,7 +82,7 @@ def test_whole_blocks_of_a_common_start_are_held_once():
 
 @pytest.fixture(scope="module")
 def runner():
-    return opening.make_runner(MODEL, EmbeddedSettings(num_slots=16, max_context_tokens=MOST, mode="fast"))
+    return opening.make_runner(MODEL, EmbeddedSettings(num_slots=16, max_context_tokens=MOST))
 
 
 @settings(max_examples=12, deadline=None)

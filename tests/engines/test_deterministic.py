@@ -158,7 +158,7 @@ def test_other_seeds_contexts_and_positions_give_other_draws(wide):
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
 def test_the_probe_finds_nothing_on_the_supported_families(family):
     model = small_model(family)
-    runner = opening.make_runner(model, EmbeddedSettings(num_slots=24, max_context_tokens=400, mode="fast"))
+    runner = opening.make_runner(model, EmbeddedSettings(num_slots=24, max_context_tokens=400))
     assert probe(runner) is None
 
 
@@ -167,7 +167,7 @@ def test_the_probe_sees_a_row_that_depends_on_its_neighbors():
         """A runner whose logits hold a trace of the batch's width."""
 
         def __init__(self):
-            settings = EmbeddedSettings(num_slots=8, max_context_tokens=400, mode="fast")
+            settings = EmbeddedSettings(num_slots=8, max_context_tokens=400)
             self._inner = opening.make_runner(MODEL, settings)
 
         def __getattr__(self, name):
@@ -189,7 +189,7 @@ def test_the_mode_is_refused_where_it_cannot_hold():
 
 
 def test_the_cuts_of_a_prefill_change_no_bit():
-    settings = EmbeddedSettings(num_slots=8, max_context_tokens=MAX_CONTEXT, mode="fast")
+    settings = EmbeddedSettings(num_slots=8, max_context_tokens=MAX_CONTEXT)
     runner = opening.make_runner(MODEL, settings)
     tokens = np.random.default_rng(0).integers(0, VOCAB, 400).astype(np.int32)
 

@@ -19,33 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rollwright.engines.embedded.blocks import BLOCK
-from rollwright.engines.embedded.layer_cache import LayerCache
-from rollwright.engines.embedded.shapes import ROW_MULTIPLE, DenseShape
+from rollwright.engines.embedded.layer_cache import LayerCache, Lines
+from rollwright.engines.embedded.shapes import DenseShape
 
-__all__ = ["Lines", "Spread", "attend_many", "attend_one", "block_mask", "lines_of", "spread_of"]
-
-_SUM = 0
-"""The mode of `torch.embedding_bag`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Lines:
-    """What one query a row reads, for all layers of a step and for later steps until a row enters a block."""
-
-    num_blocks: int
-    """Blocks of the longest row."""
-    keys: Tensor
-    """(live * head size,) lines of turned keys; live is (row, query head, block), in this order."""
-    key_ends: Tensor
-    """(rows * heads * blocks + 1,) where the lines of each score block begin; a block that is not live has none."""
-    values: Tensor
-    """(live * 64,) lines of values."""
-    value_ends: Tensor
-    """(rows padded to 8 * heads + 1,) where the lines of each row and head begin; a row that only pads has none."""
-    query_of: Tensor
-    """(live,) which of the rows * (heads + kv heads) queries and keys."""
-    live: Tensor | None
-    """(live,) which of the rows * heads * blocks; None where all are."""
+__all__ = ["Spread", "attend_many", "block_mask", "lines_of", "spread_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,13 +40,14 @@ class Spread:
     num_blocks: int
 
 
-def lines_of(tables: NDArray[np.int64], sizes: NDArray[np.int64], shape: DenseShape) -> Lines:
+def lines_of(tables: NDArray[np.int64], sizes: NDArray[np.int64], shape: DenseShape, num_rows: int) -> Lines:
     """Lay out what a step reads.
 
     Args:
         tables: (rows, blocks) of the cache, at least as wide as the longest row.
         sizes: (rows,) live blocks of each.
         shape: of the model.
+        num_rows: with those that only pad.
 
     Returns:
         On the CPU, where this way is taken.
@@ -86,39 +64,17 @@ def lines_of(tables: NDArray[np.int64], sizes: NDArray[np.int64], shape: DenseSh
     else:
         live = np.flatnonzero(counts)
         pages = pages.reshape(-1)[live]
-    turned = np.arange(rows)[:, None] * shape.num_rotated + np.arange(heads)
-    read = np.zeros(-(-rows // ROW_MULTIPLE) * ROW_MULTIPLE, dtype=np.int64)
+    asked = np.arange(rows)[:, None] * (shape.num_rotated + shape.num_kv_heads) + np.arange(heads)
+    read = np.zeros(num_rows, dtype=np.int64)
     read[:rows] = sizes
     return Lines(
-        num_blocks=widest,
         keys=_spans(pages, shape.head_size),
         key_ends=_ends(counts, shape.head_size),
         values=_spans(pages, BLOCK),
         value_ends=_ends(np.repeat(read, heads), BLOCK),
-        query_of=torch.from_numpy(turned.reshape(-1).repeat(np.repeat(sizes, heads))),
+        query_of=torch.from_numpy(asked.reshape(-1).repeat(np.repeat(sizes, heads))),
         live=None if live is None else torch.from_numpy(live),
     )
-
-
-def attend_one(rotated: Tensor, cache: LayerCache, mask: Tensor, lines: Lines) -> Tensor:
-    """One query a row.
-
-    Args:
-        rotated: (rows padded to 8, heads + kv heads, head size), queries before keys.
-        cache: of one layer.
-        mask: (rows, 1, blocks of the longest row * 64), 0 or −inf.
-        lines: of these rows.
-
-    Returns:
-        (rows padded to 8, heads * head size)
-    """
-    weights = rotated.view(-1, rotated.shape[2]).index_select(0, lines.query_of).view(-1)
-    scores = _weighted(cache.key_lines, lines.keys, lines.key_ends, weights)
-    shares = torch.softmax(scores.view(len(mask), -1, mask.shape[2]).add_(mask), dim=-1)
-    if lines.live is not None:
-        shares = shares.view(-1, BLOCK).index_select(0, lines.live)
-    mixed = _weighted(cache.value_lines, lines.values, lines.value_ends, shares.view(-1))
-    return mixed.view(len(rotated), -1)
 
 
 def spread_of(
@@ -180,11 +136,6 @@ def block_mask(last: Tensor, num_blocks: int) -> Tensor:
     """0 for positions up to the last that a query sees, −inf behind; (…, blocks * 64) for `last` of (…)."""
     keys = torch.arange(num_blocks * BLOCK, device=last.device)
     return torch.where(keys <= last[..., None], 0.0, -torch.inf)
-
-
-def _weighted(table: Tensor, lines: Tensor, ends: Tensor, weights: Tensor) -> Tensor:
-    """Sums of lines with weights, one sum for each span of `ends`; an empty span gives zeros."""
-    return torch.embedding_bag(table, lines, ends, mode=_SUM, per_sample_weights=weights, include_last_offset=True)[0]
 
 
 def _spans(pages: NDArray[np.int64], size: int) -> Tensor:

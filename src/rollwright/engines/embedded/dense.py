@@ -18,19 +18,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rollwright.engines.embedded.attention import (
-    Lines,
-    Spread,
-    attend_many,
-    attend_one,
-    block_mask,
-    lines_of,
-    spread_of,
-)
+from rollwright.engines.embedded.attention import Spread, attend_many, block_mask, lines_of, spread_of
 from rollwright.engines.embedded.blocks import BLOCK, BlockTables, Change
-from rollwright.engines.embedded.dense_weights import DenseLayer, DenseWeights, lay_out, spared
-from rollwright.engines.embedded.layer_cache import Slots, layer_cache, slots_of
+from rollwright.engines.embedded.dense_weights import DenseWeights, lay_out, spared
+from rollwright.engines.embedded.layer_cache import Lines, Slots, layer_cache, slots_of
 from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
+from rollwright.engines.embedded.scripted import gated, normed, store, store_and_attend, turned
 from rollwright.engines.embedded.shapes import ROW_MULTIPLE, DenseShape
 
 __all__ = ["MAX_PRODUCT_ROWS", "ROW_MULTIPLE", "DenseRunner"]
@@ -80,6 +73,7 @@ class DenseRunner:
         weights: DenseWeights,
         rotary: Tensor,
         num_places: int,
+        row_multiple: int = ROW_MULTIPLE,
     ) -> None:
         """Reserve the caches.
 
@@ -88,19 +82,21 @@ class DenseRunner:
             weights: laid out, in the type and on the device to compute with.
             rotary: (2, n, head size) cosines and sines of positions 0 to n − 1; n is the longest context.
             num_places: contexts held at once; rounded up to a multiple of 8.
+            row_multiple: of the rows of a decode step; only 8 keeps their bits apart from their neighbors.
         """
         self._shape = shape
         self._weights = weights
         self._spare: DenseWeights | None = None
         """Served before; the next weights take its memory."""
+        self._row_multiple = row_multiple
         self._max_context = rotary.shape[1]
         self._num_places = _padded(num_places, ROW_MULTIPLE)
         self._dtype, self._device = weights.embedding.dtype, weights.embedding.device
         is_on_cpu = self._device.type == "cpu"
-        cosines, sines = rotary.to(self._device, self._dtype)
-        half = shape.head_size // 2
-        signed = torch.cat([-sines[:, :half], sines[:, half:]], dim=-1)
-        self._turns = torch.stack([cosines, signed], dim=1)[:, :, None].contiguous()
+        cosines, sines = rotary.to(self._device, torch.float32)[:, :, : shape.head_size // 2]
+        self._turns = torch.complex(cosines, sines)
+        self._eps = torch.tensor(shape.hidden * shape.norm_eps, device=self._device)
+        self._head_eps = torch.tensor(shape.head_size * shape.norm_eps, device=self._device)
         # One place more than asked for: the scratch of `score`.
         self._tables = BlockTables(self._num_places + 1, self._max_context)
         # On a CPU sums of bfloat16 lines would be rounded to bfloat16: the cache and the attention are wide there.
@@ -143,7 +139,7 @@ class DenseRunner:
     @torch.inference_mode()
     def decode(self, places: NDArray[np.intp], token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
         """Write one token at each of these places; (n, V) logits behind them."""
-        count, size = len(places), _padded(len(places), ROW_MULTIPLE)
+        count, size = len(places), _padded(len(places), self._row_multiple)
         ids, where = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         ids[:count], where[:count] = token_ids, positions
         if self._sees_lines:
@@ -227,16 +223,19 @@ class DenseRunner:
     ) -> Tensor:
         """All layers over (rows padded to 8) tokens at their positions."""
         shape = self._shape
-        cosines, sines = self._turns.index_select(0, self._tensor(where)).unbind(1)
+        turns = self._turns.new_ones(len(where), shape.num_rotated + shape.num_kv_heads, self._turns.shape[1])
+        turns[:, : shape.num_rotated] = self._turns.index_select(0, self._tensor(where))[:, None]
         hidden = F.embedding(self._tensor(ids), self._weights.embedding)
         for layer, cache in zip(self._weights.layers, self._layer_caches, strict=True):
-            rotated, values = self._project(hidden, layer, cosines, sines)
-            cache.store(slots, rotated[:, shape.num_heads :], values)
+            fused = layer.qkv(normed(hidden, self._eps)).view(len(hidden), -1, shape.head_size)
+            rows = turned(fused, layer.qk_norm, self._head_eps, turns, shape.num_rotated).to(self._cache_dtype)
             if isinstance(near, Lines):
-                attended = attend_one(rotated, cache, mask, near)
+                attended = store_and_attend(rows, cache, slots, near, mask)
             else:
-                attended = attend_many(rotated[:, : shape.num_heads], cache, mask, near, shape)
-            hidden = self._finish(hidden, attended.to(self._dtype), layer)
+                store(rows, cache, slots)
+                attended = attend_many(rows[:, : shape.num_heads], cache, mask, near, shape)
+            hidden = layer.out.added_to(hidden, attended.to(self._dtype))
+            hidden = layer.down.added_to(hidden, gated(layer.gate_up(normed(hidden, self._eps))))
         return hidden
 
     def _enter_blocks(self, places: NDArray[np.intp], positions: NDArray[np.int64]) -> None:
@@ -253,14 +252,14 @@ class DenseRunner:
         standing = self._standing
         if standing is None or not standing.moves_on(places, positions, self._tables.num_changes):
             self._enter_blocks(places, positions)
-            lines = lines_of(self._tables.blocks[places], positions // BLOCK + 1, self._shape)
+            sizes = positions // BLOCK + 1
             standing = self._standing = _Standing(
                 places=places.copy(),
                 positions=positions.copy(),
                 num_changes=self._tables.num_changes,
-                lines=lines,
+                lines=lines_of(self._tables.blocks[places], sizes, self._shape, size),
                 slots=self._slots(places, positions, size),
-                mask=block_mask(torch.from_numpy(positions)[:, None], lines.num_blocks),
+                mask=block_mask(torch.from_numpy(positions)[:, None], int(sizes.max())),
             )
         return standing
 
@@ -281,36 +280,13 @@ class DenseRunner:
         for source, target in copied:
             self._cache[:, :, target] = self._cache[:, :, source]
 
-    def _project(self, hidden: Tensor, layer: DenseLayer, cosines: Tensor, sines: Tensor) -> tuple[Tensor, Tensor]:
-        """Rotated queries and keys (rows, heads + kv heads, head size), and values, in the type of the cache."""
-        shape = self._shape
-        fused = layer.qkv(_normed(hidden, shape.norm_eps)).view(len(hidden), -1, shape.head_size)
-        plain, values = fused.split([shape.num_rotated, shape.num_kv_heads], dim=1)
-        if layer.qk_norm is not None:
-            plain = _normed(plain, shape.norm_eps).mul_(layer.qk_norm)
-        rotated = torch.addcmul(plain * cosines, plain.roll(shape.head_size // 2, -1), sines)
-        return rotated.to(self._cache_dtype), values.to(self._cache_dtype)
-
-    def _finish(self, hidden: Tensor, attended: Tensor, layer: DenseLayer) -> Tensor:
-        """The output projection and the gated layer, each added to the stream."""
-        hidden = layer.out(attended).add_(hidden)
-        gate, up = layer.gate_up(_normed(hidden, self._shape.norm_eps)).chunk(2, dim=-1)
-        return layer.down(F.silu(gate).mul_(up)).add_(hidden)
-
     def _logits(self, hidden: Tensor) -> Logits:
         """(rows, V) float32 on the host; rows come in a multiple of 8."""
-        normed = _normed(hidden, self._shape.norm_eps).mul_(self._weights.final_norm)
-        return self._weights.head(normed).float().cpu().numpy()
+        last = normed(hidden, self._eps).mul_(self._weights.final_norm)
+        return self._weights.head(last).float().cpu().numpy()
 
     def _tensor(self, numbers: NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(numbers).to(self._device)
-
-
-def _normed(hidden: Tensor, eps: float) -> Tensor:
-    """Root-mean-square norm over the last axis, over the root of its size, which the weights behind it hold."""
-    wide = hidden.float()
-    scale = (wide * wide).sum(dim=-1, keepdim=True).add_(wide.shape[-1] * eps).rsqrt_()
-    return (wide * scale).to(hidden.dtype)
 
 
 def _batches(rows: Sequence[PrefillRow]) -> Iterator[list[int]]:

@@ -121,7 +121,8 @@ class _Layer:
         attention = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
         gates = ("mlp.gate_proj", "mlp.up_proj")
         old_qkv, old_gate_up = self._room(attention, into and into.qkv), self._room(gates, into and into.gate_up)
-        qkv, qkv_bias = self._joined("weight", attention, old_qkv), self._joined("bias", attention, None)
+        size = shape.head_size
+        qkv, qkv_bias = self._joined("weight", attention, old_qkv, size), self._joined("bias", attention, None, size)
         gate_up = self._joined("weight", gates, old_gate_up)
         assert qkv is not None and gate_up is not None
         qk_norm = _scale_queries(self.tensors, shape, self.prefix, qkv, qkv_bias)
@@ -154,14 +155,25 @@ class _Layer:
         weight = given if is_only_packed else self.place(given, old and old.plain)
         return product_of(weight, self._moved(self._joined("bias", (name,), None)))
 
-    def _joined(self, part: str, names: tuple[str, ...], old: Tensor | None) -> Tensor | None:
-        """The float32 rows of several projections, in `old` where it can hold them; None: no such part in the model."""
+    def _joined(
+        self, part: str, names: tuple[str, ...], old: Tensor | None, head_size: int | None = None
+    ) -> Tensor | None:
+        """The float32 rows of several projections, in `old` where it can hold them; None: no such part in the model.
+
+        With a head size, those of all but the last are paired, as they are turned.
+        """
         keys = [f"{self.prefix}{name}.{part}" for name in names]
         found = [self.tensors[key].float() for key in keys if key in self.tensors]
         if not found:
             return None
+        size = (sum(map(len, found)), *found[0].shape[1:])
         fits = old is not None and old.dtype == torch.float32 and old.device == found[0].device
-        return torch.cat(found, out=old) if fits else torch.cat(found)
+        joined = old if fits and old is not None else found[0].new_empty(size)
+        if head_size is None:
+            return torch.cat(found, out=joined)
+        pairs = [_paired(one, head_size) for one in found[:-1]]
+        torch.cat([*pairs, _split(found[-1], head_size)], out=_split(joined, head_size))
+        return joined
 
     def _placed(self, tensor: Tensor, old: Tensor | None) -> Tensor:
         """In the type and on the device that serve; what was joined in its place stays there."""
@@ -180,11 +192,32 @@ def _scale_queries(
     key = f"{prefix}self_attn.q_norm.weight"
     if key in tensors:
         # The root that the norm leaves out is the one that the scores are divided by.
-        queries = tensors[key].float().expand(shape.num_heads, -1)
-        keys = (tensors[f"{prefix}self_attn.k_norm.weight"].float() * root).expand(shape.num_kv_heads, -1)
-        return torch.cat([queries, keys])
+        queries = tensors[key].float()
+        keys = tensors[f"{prefix}self_attn.k_norm.weight"].float() * root
+        paired = [_paired(one, shape.head_size).reshape(-1) for one in (queries, keys)]
+        return torch.cat([paired[0].expand(shape.num_heads, -1), paired[1].expand(shape.num_kv_heads, -1)])
     rows = shape.num_heads * shape.head_size
     qkv[:rows] /= root
     if qkv_bias is not None:
         qkv_bias[:rows] /= root
     return None
+
+
+def _paired(rows: Tensor, head_size: int) -> Tensor:
+    """Number i and number i + size / 2 of each head as neighbors: rotary positions turn the two as one complex number.
+
+    Queries and keys are paired alike, which changes the order of a score's sum alone.
+
+    Args:
+        rows: (heads * head size, …), as they stand in a checkpoint.
+        head_size: even.
+
+    Returns:
+        (heads, head size / 2, 2, …), a view.
+    """
+    return rows.view(-1, 2, head_size // 2, *rows.shape[1:]).transpose(1, 2)
+
+
+def _split(rows: Tensor, head_size: int) -> Tensor:
+    """The same shape for rows that stay as they stand, or are paired already."""
+    return rows.view(-1, head_size // 2, 2, *rows.shape[1:])

@@ -1,6 +1,6 @@
 """The keys and values of one layer, in blocks, and where a step writes them."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,11 +10,10 @@ from torch import Tensor
 from rollwright.engines.embedded.blocks import BLOCK, WASTE_BLOCK
 from rollwright.engines.embedded.shapes import DenseShape
 
-__all__ = ["LayerCache", "Slots", "layer_cache", "slots_of"]
+__all__ = ["LayerCache", "Lines", "Slots", "layer_cache", "slots_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Slots:
+class Slots(NamedTuple):
     """Where new keys and values go, one entry a row; the same in every layer."""
 
     blocks: Tensor
@@ -22,8 +21,7 @@ class Slots:
     """Positions in the blocks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LayerCache:
+class LayerCache(NamedTuple):
     """Views of one layer's part of the cache, made once: in a step of few rows, making them costs what reading does."""
 
     key_lines: Tensor
@@ -34,11 +32,22 @@ class LayerCache:
     """(blocks, 64, kv heads, head size), the same memory as the lines."""
     value_slots: Tensor
 
-    def store(self, slots: Slots, keys: Tensor, values: Tensor) -> None:
-        """Write (rows, kv heads, head size) of each."""
-        where = (slots.blocks, slots.offsets)
-        self.key_slots.index_put_(where, keys)
-        self.value_slots.index_put_(where, values)
+
+class Lines(NamedTuple):
+    """What one query a row reads, for all layers of a step and for later steps until a row enters a block."""
+
+    keys: Tensor
+    """(live * head size,) lines of turned keys; live is (row, query head, block), in this order."""
+    key_ends: Tensor
+    """(rows * heads * blocks + 1,) where the lines of each score block begin; a block that is not live has none."""
+    values: Tensor
+    """(live * 64,) lines of values."""
+    value_ends: Tensor
+    """(padded rows * heads + 1,) where the lines of each row and head begin; a row that only pads has none."""
+    query_of: Tensor
+    """(live,) which of the rows * (heads + 2 kv heads) queries, keys and values."""
+    live: Tensor | None
+    """(live,) which of the rows * heads * blocks; None where all are."""
 
 
 def layer_cache(cache: Tensor, shape: DenseShape) -> LayerCache:

@@ -1,6 +1,6 @@
 """A matrix that rows are multiplied with, in the order of memory that this processor multiplies fastest.
 
-On x86 a matrix of at least 512 KiB is packed for oneDNN when it is laid out: with the few rows of a decode step most of
+On x86 a matrix of at least 2 MiB is packed for oneDNN when it is laid out: with the few rows of a decode step most of
 the time of a product is the reading of its matrix, and packed it is read once, in order. Below that size the call
 itself costs more than it saves. The rule knows the size and the machine alone, so weights published later are packed
 as those that the engine was opened with were, and give the same bits.
@@ -15,7 +15,7 @@ from torch import Tensor
 
 __all__ = ["PACKED_BYTES", "Product", "product_of"]
 
-PACKED_BYTES = 512 * 1024
+PACKED_BYTES = 2 * 1024 * 1024
 """A matrix of so many bytes is packed."""
 _X86 = frozenset({"x86_64", "amd64"})
 
@@ -34,6 +34,17 @@ class Product:
         if self.is_packed:
             return torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
         return F.linear(rows, self.weight, self.bias)
+
+    def added_to(self, sum_so_far: Tensor, rows: Tensor) -> Tensor:
+        """What `__call__` gives, added to (n, outputs); the sum may take the place of what was given.
+
+        A product that holds a bias adds it too.
+        """
+        if self.is_packed:
+            return torch.ops.mkldnn._linear_pointwise.binary(rows, sum_so_far, self.weight, self.bias, "add")
+        if self.bias is not None:
+            return self(rows).add_(sum_so_far)
+        return sum_so_far.addmm_(rows, self.weight.t())
 
     @property
     def plain(self) -> Tensor | None:
