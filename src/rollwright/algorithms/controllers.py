@@ -6,7 +6,7 @@ credit stage. The parts are walked in the order of the objective's fields, throu
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 from typing import cast
 
 from rollwright.algorithms.errors import ObjectiveError
@@ -48,7 +48,7 @@ def controllers_of(objective: Objective) -> Mapping[str, Controller]:
     """
     found: dict[str, Controller] = {}
     for place, part in _parts_of(objective):
-        if isinstance(part, Controller) and all(part is not one for one in found.values()):
+        if _is_stateful(type(part)) and isinstance(part, Controller) and all(part is not one for one in found.values()):
             found[place] = part
     return found
 
@@ -57,7 +57,7 @@ def memories_of(objective: Objective) -> Mapping[str, Memory]:
     """Every part of the credit that remembers rows of earlier steps, once: place to part, in the order of parts."""
     found: dict[str, Memory] = {}
     for place, part in _walk("credit", objective.credit):
-        if isinstance(part, Memory) and all(part is not one for one in found.values()):
+        if _is_stateful(type(part)) and isinstance(part, Memory) and all(part is not one for one in found.values()):
             found[place] = part
     return found
 
@@ -175,7 +175,7 @@ def _regularizer_parts(regularizer: Regularizer) -> Iterator[tuple[str, object]]
 
 def _walk(place: str, part: object) -> Iterator[tuple[str, object]]:
     yield place, part
-    if isinstance(part, Controller | Memory):
+    if _is_stateful(type(part)):
         return
     inner: dict[str, object] = {}
     if isinstance(part, partial):
@@ -187,6 +187,12 @@ def _walk(place: str, part: object) -> Iterator[tuple[str, object]]:
         inner = {one.name: _field(part, one.name) for one in fields(part)}
     for name, one in inner.items():
         yield from _walk(f"{place}.{name}", one)
+
+
+@cache
+def _is_stateful(kind: type[object]) -> bool:
+    """Looked at once a type: a protocol is compared method by method, and every update walks all parts a few times."""
+    return issubclass(kind, Controller | Memory)
 
 
 def _field(record: object, name: str) -> object:

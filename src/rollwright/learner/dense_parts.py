@@ -76,7 +76,8 @@ def rows_of_norm(states: Tensor, epsilon: float, into: Normed) -> None:
         into: overwritten.
     """
     length = torch.linalg.vector_norm(states, dim=1, keepdim=True)
-    torch.rsqrt(length.square_().div_(states.shape[1]).add_(epsilon), out=into.scale)
+    # One call: a mean square and epsilon as a tensor, which costs no conversion of a number.
+    torch.addcmul(length.new_full((), epsilon), length, length, value=1 / states.shape[1], out=into.scale).rsqrt_()
     if into.states.dtype == states.dtype:
         torch.mul(states, into.scale, out=into.states)
     else:
