@@ -8,6 +8,7 @@ greedy: the most probable token, the lowest id on a tie, with log-probability 0.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ __all__ = ["Drawn", "SamplingRows", "Scored", "distribution", "draw", "score", "
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SamplingRows:
     """The sampling of many rows, one entry a row."""
 
@@ -45,9 +46,22 @@ class SamplingRows:
             temperature=self.temperature[rows], top_p=self.top_p[rows], top_k=self.top_k[rows], min_p=self.min_p[rows]
         )
 
+    @cached_property
     def truncated(self) -> NDArray[np.intp]:
         """The rows in which some tokens may be cut."""
         return np.flatnonzero((self.top_p < 1) | (self.top_k > 0) | (self.min_p > 0))
+
+    @cached_property
+    def greedy(self) -> NDArray[np.intp]:
+        """The rows that take the most probable token."""
+        return np.flatnonzero(self.temperature == 0)
+
+    @cached_property
+    def divisors(self) -> Floats | None:
+        """(n, 1) of the logits; None: all are 1."""
+        if (self.temperature == 1).all():
+            return None
+        return np.where(self.temperature > 0, self.temperature, 1.0)[:, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,7 +125,7 @@ def distribution(logits: NDArray[np.float32], rows: SamplingRows) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         scores = np.where(weights > 0, scaled - np.log(weights.sum(axis=1))[:, None], -np.inf)
     scores[np.isnan(scaled).any(axis=1)] = np.nan
-    greedy = np.flatnonzero(rows.temperature == 0)
+    greedy = rows.greedy
     for row in greedy[~np.isnan(scores[greedy]).any(axis=1)]:
         best = int(logits[row].argmax())
         scores[row] = -np.inf
@@ -143,7 +157,7 @@ def draw(logits: NDArray[np.float32], rows: SamplingRows, draws: Floats) -> Draw
         tokens[row] = np.flatnonzero(left[0] / totals[row])[-1]
     picked = logits[np.arange(len(logits)), tokens]
     logprobs = _scaled(picked[:, None], best, rows)[:, 0] - np.log(totals)
-    greedy = np.flatnonzero(rows.temperature == 0)
+    greedy = rows.greedy
     if len(greedy):
         tokens[greedy] = logits[greedy].argmax(axis=1)
         logprobs[greedy] = 0.0
@@ -177,8 +191,8 @@ def _scaled(logits: NDArray[np.float32], best: NDArray[np.float32], rows: Sampli
     """Logits less the best of their row, over the temperature; float64, a new array."""
     with np.errstate(invalid="ignore"):
         scaled = np.subtract(logits, best[:, None], dtype=np.float64)
-        if (rows.temperature != 1).any():
-            scaled /= np.where(rows.temperature > 0, rows.temperature, 1.0)[:, None]
+        if rows.divisors is not None:
+            scaled /= rows.divisors
     return scaled
 
 
@@ -186,7 +200,7 @@ def _weighed(scaled: Floats, rows: SamplingRows) -> Floats:
     """Their exponentials, 0 where cut, in the place of `scaled`."""
     with np.errstate(invalid="ignore"):
         weights = np.exp(scaled, out=scaled)
-    cut = rows.truncated()
+    cut = rows.truncated
     if len(cut):
         probabilities = weights[cut] / weights[cut].sum(axis=1, keepdims=True)
         weights[cut] = np.where(support(probabilities, rows.take(cut)), weights[cut], 0.0)

@@ -58,6 +58,8 @@ class Batch:
             top_k=np.zeros(num_places, dtype=np.int64),
             min_p=np.zeros(num_places),
         )
+        self._taken: tuple[NDArray[np.intp], SamplingRows] | None = None
+        """The rules of the rows that were drawn last, while the same rows are drawn."""
         self._stop_set = np.zeros(num_places, dtype=np.int64)
         self._stop_sets: dict[frozenset[int], int] = {}
         self._stops = np.zeros((0, vocab), dtype=np.bool_)
@@ -72,6 +74,7 @@ class Batch:
     def start(self, place: int, request: GenerationRequest) -> None:
         """Make a row of a request whose context stands in the cache of this place."""
         sampling = request.sampling
+        self._taken = None
         self.is_active[place] = True
         self.is_watched[place] = bool(request.stop_strings) or request.chunk_tokens > 0
         self._prompt[place] = len(request.token_ids)
@@ -108,7 +111,7 @@ class Batch:
         counts = self._count[places]
         offsets = counts % _DRAWS_AHEAD
         self._draw_ahead(places[offsets == 0])
-        drawn = draw(logits, self._rules.take(places), self._uniform[places, offsets])
+        drawn = draw(logits, self._rules_of(places), self._uniform[places, offsets])
         tokens, scores = drawn.token_ids, drawn.logprobs
         is_broken = np.isnan(scores)
         broken = places[is_broken]
@@ -138,6 +141,12 @@ class Batch:
     def logprobs(self, place: int, since: int = 0) -> Logprobs:
         """Their log-probabilities."""
         return logprobs(self._logprobs[place, since : self._count[place]])
+
+    def _rules_of(self, places: NDArray[np.intp]) -> SamplingRows:
+        taken = self._taken
+        if taken is None or not np.array_equal(taken[0], places):
+            taken = self._taken = places.copy(), self._rules.take(places)
+        return taken[1]
 
     def _draw_ahead(self, places: NDArray[np.intp]) -> None:
         """Make the uniform numbers of the next positions of some rows, in one go."""
