@@ -1,9 +1,10 @@
 """A dense decoder's own forward pass, over a cache in blocks.
 
 In the deterministic mode a row's bits must not depend on its neighbors (the probe repeats the measurement at start).
-So: rows of every product come in multiples of 8, and so do the queries of a prefill; the softmax is over whole blocks
-of 64 keys, with −inf behind a row's last; and the value product is summed in an order that its own row alone sets
-(`attention` says how), since a longer product is cut differently for different lengths.
+So: rows of every product come in multiples of 8, those of a decode step of 4 where that is enough on this machine, and
+the queries of a prefill of 8; the softmax is over whole blocks of 64 keys, with −inf behind a row's last; and the value
+product is summed in an order that its own row alone sets (`attention` says how), since a longer product is cut
+differently for different lengths.
 
 What lies behind a row's last token in its blocks is never read with a weight other than 0, but it is read: every number
 there has to be finite. So a block is emptied when a place takes it.
@@ -82,7 +83,7 @@ class DenseRunner:
             weights: laid out, in the type and on the device to compute with.
             rotary: (2, n, head size) cosines and sines of positions 0 to n − 1; n is the longest context.
             num_places: contexts held at once; rounded up to a multiple of 8.
-            row_multiple: of the rows of a decode step; only 8 keeps their bits apart from their neighbors.
+            row_multiple: of the rows of a decode step; with 1 a row's bits depend on how many others there are.
         """
         self._shape = shape
         self._weights = weights
@@ -281,7 +282,7 @@ class DenseRunner:
             self._cache[:, :, target] = self._cache[:, :, source]
 
     def _logits(self, hidden: Tensor) -> Logits:
-        """(rows, V) float32 on the host; rows come in a multiple of 8."""
+        """(rows, V) float32 on the host; rows come in the multiple that the products need."""
         last = normed(hidden, self._eps).mul_(self._weights.final_norm)
         return self._weights.head(last).float().cpu().numpy()
 

@@ -1,6 +1,7 @@
 """Makes an embedded engine from a model or a folder."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -17,7 +18,7 @@ from rollwright.engines.embedded.engine import EmbeddedEngine, EngineFacts
 from rollwright.engines.embedded.generic import GenericRunner
 from rollwright.engines.embedded.probe import probe
 from rollwright.engines.embedded.runner import Runner
-from rollwright.engines.embedded.shapes import DENSE_FAMILIES, ROW_MULTIPLE, dense_shape, why_not_dense
+from rollwright.engines.embedded.shapes import DENSE_FAMILIES, ROW_MULTIPLES, dense_shape, why_not_dense
 from rollwright.engines.embedded.stops import DecodeText
 from rollwright.engines.embedded.thread import DecodeThread, WeightSource
 from rollwright.engines.embedded.weights import weight_names
@@ -164,28 +165,36 @@ def _make_dense(model: PreTrainedModel, settings: EmbeddedSettings) -> DenseRunn
     weights = lay_out(model.state_dict(), shape, dtype=dtype, device=device)
     rotary = _rotary(model, settings.max_context_tokens)
 
-    def make(num_layers: int) -> DenseRunner:
+    def make(num_layers: int, row_multiple: int) -> DenseRunner:
         return DenseRunner(
             shape=replace(shape, num_layers=num_layers),
             weights=replace(weights, layers=weights.layers[:num_layers]),
             rotary=rotary,
             num_places=settings.num_slots,
-            row_multiple=ROW_MULTIPLE if settings.mode == "deterministic" else 1,
+            row_multiple=row_multiple,
         )
 
-    if settings.mode == "deterministic":
-        _prove(make(min(shape.num_layers, 2)))
-    return make(shape.num_layers)
+    if settings.mode == "fast":
+        return make(shape.num_layers, 1)
+    few = min(shape.num_layers, 2)
+    return make(shape.num_layers, _proven_multiple(lambda row_multiple: make(few, row_multiple)))
 
 
-def _prove(runner: DenseRunner) -> None:
-    """Refuse the deterministic mode where the probe finds something; all layers are alike, so a few are asked."""
-    found = probe(runner)
-    if found is not None:
-        raise DeterminismError(
-            f"the deterministic mode cannot be kept on this machine with {torch.get_num_threads()} threads: {found}. "
-            "Try 1, 2, 4 or 8 threads, which were seen to hold, or set engine.mode to 'fast'."
-        )
+def _proven_multiple(make: Callable[[int], DenseRunner]) -> int:
+    """The least multiple of rows with which the probe finds nothing; all layers are alike, so a few are asked.
+
+    Raises:
+        DeterminismError: where it finds something with all of them.
+    """
+    found: str | None = None
+    for row_multiple in ROW_MULTIPLES:
+        found = probe(make(row_multiple))
+        if found is None:
+            return row_multiple
+    raise DeterminismError(
+        f"the deterministic mode cannot be kept on this machine with {torch.get_num_threads()} threads: {found}. "
+        "Try 1, 2, 4 or 8 threads, which were seen to hold, or set engine.mode to 'fast'."
+    )
 
 
 def _rotary(model: PreTrainedModel, num_positions: int) -> Tensor:

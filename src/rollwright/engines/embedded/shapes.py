@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 from transformers import LlamaConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
 
-__all__ = ["DENSE_FAMILIES", "ROW_MULTIPLE", "DenseShape", "dense_shape", "why_not_dense"]
+__all__ = ["DENSE_FAMILIES", "ROW_MULTIPLE", "ROW_MULTIPLES", "DenseShape", "dense_shape", "why_not_dense"]
 
 DENSE_FAMILIES = ("llama (SmolLM2 too)", "qwen2", "qwen3")
 ROW_MULTIPLE = 8
-"""Rows of every product come in multiples of it."""
+"""Rows of every product of a prefill come in multiples of it."""
+ROW_MULTIPLES = (4, ROW_MULTIPLE)
+"""Multiples that a decode step is tried with in the deterministic mode, the cheapest first."""
 _STATIC_ROPE = frozenset({"default", "linear", "llama3", "yarn"})
 _DenseConfig = LlamaConfig | Qwen2Config | Qwen3Config
 
