@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from rollwright.engines.embedded import EmbeddedSettings
+from rollwright.engines.embedded.dense_weights import lay_out
 from rollwright.engines.embedded.product import PACKED_BYTES, product_of
+from rollwright.engines.embedded.shapes import dense_shape
 from tests.engines.small import request_of, small_model
 from tests.engines.stepping import Stepper
 
-LARGE = {"hidden_size": 128, "intermediate_size": 768}
+LARGE = {"hidden_size": 128, "intermediate_size": 2304}
 SETTINGS = EmbeddedSettings(num_slots=16, max_context_tokens=96)
 packs = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64") or not torch.backends.mkldnn.is_available(),
@@ -35,7 +37,7 @@ def drawn(stepper: Stepper, number: int, company: int = 0) -> tuple[list[int], b
 
 
 @packs
-@pytest.mark.parametrize("rows", [8, 24, 64])
+@pytest.mark.parametrize("rows", [8, 12, 24, 64])
 def test_a_packed_matrix_gives_a_row_the_same_bits_whatever_rows_stand_beside_it(rows: int):
     columns = 256
     with torch.inference_mode():
@@ -43,8 +45,15 @@ def test_a_packed_matrix_gives_a_row_the_same_bits_whatever_rows_stand_beside_it
         product = product_of(weight, None)
         assert product.is_packed
         given = torch.randn(rows, columns, generator=torch.Generator().manual_seed(1))
-        assert torch.equal(product(given)[:8], product(given[:8]))
+        assert torch.equal(product(given)[:4], product(given[:4]))
         torch.testing.assert_close(product(given), given @ weight.T, rtol=1e-4, atol=1e-4)
+
+
+@packs
+def test_the_large_model_of_these_tests_is_packed():
+    model = small_model("qwen3", **LARGE)
+    laid_out = lay_out(model.state_dict(), dense_shape(model.config), dtype=torch.float32, device=torch.device("cpu"))
+    assert all(layer.gate_up.is_packed and layer.plain is None for layer in laid_out.layers)
 
 
 def test_a_matrix_below_the_size_is_used_as_it_lies():

@@ -24,7 +24,7 @@ from rollwright.engines.embedded.blocks import BLOCK, BlockTables, Change
 from rollwright.engines.embedded.dense_weights import DenseWeights, lay_out, spared
 from rollwright.engines.embedded.layer_cache import Lines, Slots, layer_cache, slots_of
 from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
-from rollwright.engines.embedded.scripted import gated, normed, store, store_and_attend, turned
+from rollwright.engines.embedded.scripted import Step, gated, layer_step, normed, store, store_and_attend, turned
 from rollwright.engines.embedded.shapes import ROW_MULTIPLE, DenseShape
 
 __all__ = ["MAX_PRODUCT_ROWS", "ROW_MULTIPLE", "DenseRunner"]
@@ -227,7 +227,11 @@ class DenseRunner:
         turns = self._turns.new_ones(len(where), shape.num_rotated + shape.num_kv_heads, self._turns.shape[1])
         turns[:, : shape.num_rotated] = self._turns.index_select(0, self._tensor(where))[:, None]
         hidden = F.embedding(self._tensor(ids), self._weights.embedding)
+        step = Step(turns, self._eps, self._head_eps, slots, near, mask) if isinstance(near, Lines) else None
         for layer, cache in zip(self._weights.layers, self._layer_caches, strict=True):
+            if step is not None and layer.plain is not None:
+                hidden = layer_step(hidden, layer.plain, cache, step)
+                continue
             fused = layer.qkv(normed(hidden, self._eps)).view(len(hidden), -1, shape.head_size)
             rows = turned(fused, layer.qk_norm, self._head_eps, turns, shape.num_rotated).to(self._cache_dtype)
             if isinstance(near, Lines):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from rollwright.engines.embedded.product import Product, product_of
+from rollwright.engines.embedded.scripted import Matrices
 from rollwright.engines.embedded.shapes import DenseShape
 
 __all__ = ["DenseLayer", "DenseWeights", "lay_out", "spared"]
@@ -30,6 +31,8 @@ class DenseLayer:
     gate_up: Product
     """(2 * intermediate, hidden)"""
     down: Product
+    plain: Matrices | None
+    """All of it, where nothing is packed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,7 +133,7 @@ class _Layer:
         root = shape.hidden**0.5
         qkv.mul_(self.tensors[f"{self.prefix}input_layernorm.weight"].float() * root)
         gate_up.mul_(self.tensors[f"{self.prefix}post_attention_layernorm.weight"].float() * root)
-        return DenseLayer(
+        return _layer_of(
             qkv=product_of(self._placed(qkv, old_qkv), self._moved(qkv_bias)),
             qk_norm=self._moved(qk_norm),
             out=self._copied("self_attn.o_proj", into and into.out),
@@ -182,6 +185,22 @@ class _Layer:
     def _moved(self, tensor: Tensor | None) -> Tensor | None:
         """Something small."""
         return None if tensor is None else self.place(tensor, None)
+
+
+def _layer_of(*, qkv: Product, qk_norm: Tensor | None, out: Product, gate_up: Product, down: Product) -> DenseLayer:
+    is_plain = not any(product.is_packed for product in (qkv, out, gate_up, down))
+    plain = Matrices(
+        qkv=qkv.weight,
+        qkv_bias=qkv.bias,
+        qk_norm=qk_norm,
+        out=out.weight,
+        out_bias=out.bias,
+        gate_up=gate_up.weight,
+        gate_up_bias=gate_up.bias,
+        down=down.weight,
+        down_bias=down.bias,
+    )
+    return DenseLayer(qkv=qkv, qk_norm=qk_norm, out=out, gate_up=gate_up, down=down, plain=plain if is_plain else None)
 
 
 def _scale_queries(

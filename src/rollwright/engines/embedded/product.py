@@ -2,8 +2,9 @@
 
 On x86 a matrix of at least 2 MiB is packed for oneDNN when it is laid out: with the few rows of a decode step most of
 the time of a product is the reading of its matrix, and packed it is read once, in order. Below that size the call
-itself costs more than it saves. The rule knows the size and the machine alone, so weights published later are packed
-as those that the engine was opened with were, and give the same bits.
+itself costs more than it saves. In bfloat16 every matrix is packed, since oneDNN would else do it at each call. The
+rule knows the size, the type and the machine alone, so weights published later are packed as those that the engine was
+opened with were, and give the same bits.
 """
 
 import platform
@@ -16,7 +17,7 @@ from torch import Tensor
 __all__ = ["PACKED_BYTES", "Product", "product_of"]
 
 PACKED_BYTES = 2 * 1024 * 1024
-"""A matrix of so many bytes is packed."""
+"""A float32 matrix of so many bytes is packed, and every matrix in bfloat16."""
 _X86 = frozenset({"x86_64", "amd64"})
 
 
@@ -66,7 +67,8 @@ def product_of(weight: Tensor, bias: Tensor | None) -> Product:
 
 def _gains_by_packing(weight: Tensor) -> bool:
     is_here = weight.device.type == "cpu" and platform.machine().lower() in _X86
-    if not is_here or not torch.backends.mkldnn.is_available() or weight.numel() * weight.element_size() < PACKED_BYTES:
+    if not is_here or not torch.backends.mkldnn.is_available():
         return False
-    is_bfloat16 = weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return weight.dtype == torch.float32 or is_bfloat16
+    if weight.dtype == torch.bfloat16:
+        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return weight.dtype == torch.float32 and weight.numel() * weight.element_size() >= PACKED_BYTES

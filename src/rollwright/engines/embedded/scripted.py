@@ -9,7 +9,7 @@ has no TorchScript (from 3.14 on), or the sources are not there to be read, the 
 import sys
 import warnings
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -17,12 +17,37 @@ from torch import Tensor
 
 from rollwright.engines.embedded.layer_cache import LayerCache, Lines, Slots
 
-__all__ = ["gated", "normed", "store", "store_and_attend", "turned"]
+__all__ = ["Matrices", "Step", "gated", "layer_step", "normed", "store", "store_and_attend", "turned"]
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
 _FIRST_WITHOUT = (3, 14)
+
+
+class Matrices(NamedTuple):
+    """Those of one layer, none of them packed."""
+
+    qkv: Tensor
+    qkv_bias: Tensor | None
+    qk_norm: Tensor | None
+    out: Tensor
+    out_bias: Tensor | None
+    gate_up: Tensor
+    gate_up_bias: Tensor | None
+    down: Tensor
+    down_bias: Tensor | None
+
+
+class Step(NamedTuple):
+    """What all layers of a step with one query a row have in common."""
+
+    turns: Tensor
+    eps: Tensor
+    head_eps: Tensor
+    slots: Slots
+    lines: Lines
+    mask: Tensor
 
 
 def _as_one_call(function: Callable[Given, Made]) -> Callable[Given, Made]:
@@ -129,3 +154,31 @@ def gated(gate_up: Tensor) -> Tensor:
     """(…, 2 * intermediate), gates first, to (…, intermediate)."""
     gate, up = gate_up.chunk(2, -1)
     return F.silu(gate).mul_(up)
+
+
+@_as_one_call
+def _added(total: Tensor, rows: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    """A product added to what may be overwritten."""
+    if bias is None:
+        return total.addmm_(rows, matrix.t())
+    return F.linear(rows, matrix, bias).add_(total)
+
+
+@_as_one_call
+def layer_step(hidden: Tensor, matrices: Matrices, cache: LayerCache, step: Step) -> Tensor:
+    """A whole layer, one query a row.
+
+    Args:
+        hidden: (padded rows, hidden); may be overwritten.
+        matrices: of the layer.
+        cache: of the layer.
+        step: the same for all layers.
+    """
+    fused = F.linear(normed(hidden, step.eps), matrices.qkv, matrices.qkv_bias)
+    heads = fused.view(hidden.size(0), -1, cache.value_lines.size(1))
+    num_rotated = heads.size(1) - cache.key_slots.size(2)
+    rows = turned(heads, matrices.qk_norm, step.head_eps, step.turns, num_rotated).to(cache.key_lines.dtype)
+    attended = store_and_attend(rows, cache, step.slots, step.lines, step.mask).to(hidden.dtype)
+    hidden = _added(hidden, attended, matrices.out, matrices.out_bias)
+    wide = F.linear(normed(hidden, step.eps), matrices.gate_up, matrices.gate_up_bias)
+    return _added(hidden, gated(wide), matrices.down, matrices.down_bias)
