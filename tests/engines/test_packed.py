@@ -53,7 +53,7 @@ def test_a_packed_matrix_gives_a_row_the_same_bits_whatever_rows_stand_beside_it
 def test_the_large_model_of_these_tests_is_packed():
     model = small_model("qwen3", **LARGE)
     laid_out = lay_out(model.state_dict(), dense_shape(model.config), dtype=torch.float32, device=torch.device("cpu"))
-    assert all(layer.gate_up.is_packed and layer.plain is None for layer in laid_out.layers)
+    assert all(layer.gate_up.is_packed and layer.is_packed for layer in laid_out.layers)
 
 
 def test_a_matrix_below_the_size_is_used_as_it_lies():

@@ -24,7 +24,18 @@ from rollwright.engines.embedded.blocks import BLOCK, BlockTables, Change
 from rollwright.engines.embedded.dense_weights import DenseWeights, lay_out, spared
 from rollwright.engines.embedded.layer_cache import Lines, Slots, layer_cache, slots_of
 from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
-from rollwright.engines.embedded.scripted import Step, gated, layer_step, normed, store, store_and_attend, turned
+from rollwright.engines.embedded.scripted import (
+    Ends,
+    Matrices,
+    Step,
+    gated,
+    normed,
+    plain_step,
+    store,
+    store_and_attend,
+    turned,
+    turns_at,
+)
 from rollwright.engines.embedded.shapes import ROW_MULTIPLE, DenseShape
 
 __all__ = ["MAX_PRODUCT_ROWS", "ROW_MULTIPLE", "DenseRunner"]
@@ -42,12 +53,12 @@ class _Standing:
 
     places: NDArray[np.intp]
     positions: NDArray[np.int64]
+    """Of these rows: the first of those of the step."""
+    ids: NDArray[np.int64]
+    """Likewise."""
     num_changes: int
     """Of the tables."""
-    lines: Lines
-    slots: Slots
-    mask: Tensor
-    """(rows, 1, blocks of the longest row * 64)"""
+    step: Step
 
     def moves_on(self, places: NDArray[np.intp], positions: NDArray[np.int64], num_changes: int) -> bool:
         """Go to these positions if they are the next ones and no row enters a block; False: lay out anew."""
@@ -59,8 +70,8 @@ class _Standing:
         ):
             return False
         self.positions[:] = positions
-        self.slots.offsets.numpy()[: len(places)] += 1
-        self.mask.numpy()[np.arange(len(places)), 0, positions] = 0.0
+        self.step.slots.offsets.numpy()[: len(places)] += 1
+        self.step.mask.numpy()[np.arange(len(places)), 0, positions] = 0.0
         return True
 
 
@@ -86,7 +97,6 @@ class DenseRunner:
             row_multiple: of the rows of a decode step; with 1 a row's bits depend on how many others there are.
         """
         self._shape = shape
-        self._weights = weights
         self._spare: DenseWeights | None = None
         """Served before; the next weights take its memory."""
         self._row_multiple = row_multiple
@@ -98,6 +108,7 @@ class DenseRunner:
         self._turns = torch.complex(cosines, sines)
         self._eps = torch.tensor(shape.hidden * shape.norm_eps, device=self._device)
         self._head_eps = torch.tensor(shape.head_size * shape.norm_eps, device=self._device)
+        self._serve(weights)
         # One place more than asked for: the scratch of `score`.
         self._tables = BlockTables(self._num_places + 1, self._max_context)
         # On a CPU sums of bfloat16 lines would be rounded to bfloat16: the cache and the attention are wide there.
@@ -141,17 +152,17 @@ class DenseRunner:
     def decode(self, places: NDArray[np.intp], token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> Logits:
         """Write one token at each of these places; (n, V) logits behind them."""
         count, size = len(places), _padded(len(places), self._row_multiple)
-        ids, where = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-        ids[:count], where[:count] = token_ids, positions
         if self._sees_lines:
             standing = self._stand(places, positions, size)
-            hidden = self._layers(ids, where, standing.slots, standing.lines, standing.mask)
-        else:
-            self._enter_blocks(places, positions)
-            near = self._spread(places, np.arange(count), 1)
-            mask = block_mask(self._tensor(positions)[:, None], near.num_blocks)[:, None]
-            hidden = self._layers(ids, where, self._slots(places, positions, size), near, mask)
-        return self._logits(hidden)[:count]
+            standing.ids[:] = token_ids
+            return self._decode(standing.step)[:count]
+        ids, where = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        ids[:count], where[:count] = token_ids, positions
+        self._enter_blocks(places, positions)
+        near = self._spread(places, np.arange(count), 1)
+        mask = block_mask(self._tensor(positions)[:, None], near.num_blocks)[:, None]
+        slots = self._slots(places, positions, size)
+        return self._logits(self._layers(self._tensor(ids), self._tensor(where), slots, near, mask))[:count]
 
     @torch.inference_mode()
     def score(self, token_ids: NDArray[np.int32], score_from: int) -> Iterator[Logits]:
@@ -184,7 +195,8 @@ class DenseRunner:
         weights = lay_out(tensors, self._shape, dtype=self._dtype, device=self._device, into=spare)
 
         def install() -> None:
-            self._weights, self._spare = weights, spared(self._weights)
+            self._spare = spared(self._weights)
+            self._serve(weights)
 
         return install
 
@@ -217,21 +229,36 @@ class DenseRunner:
         where[: len(row_of)] = positions
         near = self._spread(places, row_of * width + step_of, width)
         mask = block_mask(self._tensor(starts[:, None] + np.arange(width)), near.num_blocks)[:, None]
-        return self._layers(ids, where, self._slots(places[row_of], positions, num_tokens), near, mask)
+        slots = self._slots(places[row_of], positions, num_tokens)
+        return self._layers(self._tensor(ids), self._tensor(where), slots, near, mask)
 
-    def _layers(
-        self, ids: NDArray[np.int64], where: NDArray[np.int64], slots: Slots, near: Lines | Spread, mask: Tensor
-    ) -> Tensor:
-        """All layers over (rows padded to 8) tokens at their positions."""
+    def _decode(self, step: Step) -> Logits:
+        """(padded rows, V) behind one token a row."""
+        if self._plain is None:
+            return self._logits(self._layers(step.ids, step.positions, step.slots, step.lines, step.mask))
+        return plain_step(step, *self._plain, self._layer_caches).float().numpy()
+
+    def _serve(self, weights: DenseWeights) -> None:
+        """From here on; where no matrix is packed, laid out for whole steps as one call, too."""
+        self._weights = weights
+        self._plain: tuple[Ends, list[Matrices]] | None = None
+        if not weights.is_packed:
+            ends = Ends(
+                embedding=weights.embedding,
+                turns=self._turns,
+                eps=self._eps,
+                head_eps=self._head_eps,
+                final_norm=weights.final_norm,
+                head=weights.head.weight,
+            )
+            self._plain = ends, [layer.matrices for layer in weights.layers]
+
+    def _layers(self, ids: Tensor, positions: Tensor, slots: Slots, near: Lines | Spread, mask: Tensor) -> Tensor:
+        """All layers over padded rows of tokens at their positions."""
         shape = self._shape
-        turns = self._turns.new_ones(len(where), shape.num_rotated + shape.num_kv_heads, self._turns.shape[1])
-        turns[:, : shape.num_rotated] = self._turns.index_select(0, self._tensor(where))[:, None]
-        hidden = F.embedding(self._tensor(ids), self._weights.embedding)
-        step = Step(turns, self._eps, self._head_eps, slots, near, mask) if isinstance(near, Lines) else None
+        turns = turns_at(self._turns, positions, shape.num_rotated + shape.num_kv_heads, shape.num_rotated)
+        hidden = F.embedding(ids, self._weights.embedding)
         for layer, cache in zip(self._weights.layers, self._layer_caches, strict=True):
-            if step is not None and layer.plain is not None:
-                hidden = layer_step(hidden, layer.plain, cache, step)
-                continue
             fused = layer.qkv(normed(hidden, self._eps)).view(len(hidden), -1, shape.head_size)
             rows = turned(fused, layer.qk_norm, self._head_eps, turns, shape.num_rotated).to(self._cache_dtype)
             if isinstance(near, Lines):
@@ -258,13 +285,21 @@ class DenseRunner:
         if standing is None or not standing.moves_on(places, positions, self._tables.num_changes):
             self._enter_blocks(places, positions)
             sizes = positions // BLOCK + 1
+            count, where, ids = len(places), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+            where[:count] = positions
+            step = Step(
+                ids=torch.from_numpy(ids),
+                positions=torch.from_numpy(where),
+                slots=self._slots(places, positions, size),
+                lines=lines_of(self._tables.blocks[places], sizes, self._shape, size),
+                mask=block_mask(torch.from_numpy(positions)[:, None], int(sizes.max())),
+            )
             standing = self._standing = _Standing(
                 places=places.copy(),
-                positions=positions.copy(),
+                positions=where[:count],
+                ids=ids[:count],
                 num_changes=self._tables.num_changes,
-                lines=lines_of(self._tables.blocks[places], sizes, self._shape, size),
-                slots=self._slots(places, positions, size),
-                mask=block_mask(torch.from_numpy(positions)[:, None], int(sizes.max())),
+                step=step,
             )
         return standing
 

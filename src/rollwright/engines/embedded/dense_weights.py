@@ -31,8 +31,26 @@ class DenseLayer:
     gate_up: Product
     """(2 * intermediate, hidden)"""
     down: Product
-    plain: Matrices | None
-    """All of it, where nothing is packed."""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether a matrix is."""
+        return any(product.is_packed for product in (self.qkv, self.out, self.gate_up, self.down))
+
+    @property
+    def matrices(self) -> Matrices:
+        """All of it, where nothing is packed."""
+        return Matrices(
+            qkv=self.qkv.weight,
+            qkv_bias=self.qkv.bias,
+            qk_norm=self.qk_norm,
+            out=self.out.weight,
+            out_bias=self.out.bias,
+            gate_up=self.gate_up.weight,
+            gate_up_bias=self.gate_up.bias,
+            down=self.down.weight,
+            down_bias=self.down.bias,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,6 +62,11 @@ class DenseWeights:
     final_norm: Tensor
     head: Product
     """Of the embedding itself where they are tied."""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether a matrix is."""
+        return self.head.is_packed or any(layer.is_packed for layer in self.layers)
 
 
 def lay_out(
@@ -133,7 +156,7 @@ class _Layer:
         root = shape.hidden**0.5
         qkv.mul_(self.tensors[f"{self.prefix}input_layernorm.weight"].float() * root)
         gate_up.mul_(self.tensors[f"{self.prefix}post_attention_layernorm.weight"].float() * root)
-        return _layer_of(
+        return DenseLayer(
             qkv=product_of(self._placed(qkv, old_qkv), self._moved(qkv_bias)),
             qk_norm=self._moved(qk_norm),
             out=self._copied("self_attn.o_proj", into and into.out),
@@ -185,22 +208,6 @@ class _Layer:
     def _moved(self, tensor: Tensor | None) -> Tensor | None:
         """Something small."""
         return None if tensor is None else self.place(tensor, None)
-
-
-def _layer_of(*, qkv: Product, qk_norm: Tensor | None, out: Product, gate_up: Product, down: Product) -> DenseLayer:
-    is_plain = not any(product.is_packed for product in (qkv, out, gate_up, down))
-    plain = Matrices(
-        qkv=qkv.weight,
-        qkv_bias=qkv.bias,
-        qk_norm=qk_norm,
-        out=out.weight,
-        out_bias=out.bias,
-        gate_up=gate_up.weight,
-        gate_up_bias=gate_up.bias,
-        down=down.weight,
-        down_bias=down.bias,
-    )
-    return DenseLayer(qkv=qkv, qk_norm=qk_norm, out=out, gate_up=gate_up, down=down, plain=plain if is_plain else None)
 
 
 def _scale_queries(

@@ -17,7 +17,18 @@ from torch import Tensor
 
 from rollwright.engines.embedded.layer_cache import LayerCache, Lines, Slots
 
-__all__ = ["Matrices", "Step", "gated", "layer_step", "normed", "store", "store_and_attend", "turned"]
+__all__ = [
+    "Ends",
+    "Matrices",
+    "Step",
+    "gated",
+    "normed",
+    "plain_step",
+    "store",
+    "store_and_attend",
+    "turned",
+    "turns_at",
+]
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -39,15 +50,31 @@ class Matrices(NamedTuple):
     down_bias: Tensor | None
 
 
-class Step(NamedTuple):
-    """What all layers of a step with one query a row have in common."""
+class Ends(NamedTuple):
+    """What stands before and behind the layers, and the constants of the norms."""
 
+    embedding: Tensor
     turns: Tensor
+    """(positions, head size / 2) complex."""
     eps: Tensor
+    """(), that of the norm times the hidden size."""
     head_eps: Tensor
+    """(), that of the norm times the head size."""
+    final_norm: Tensor
+    head: Tensor
+
+
+class Step(NamedTuple):
+    """What a step with one query a row reads, and where it writes."""
+
+    ids: Tensor
+    """(padded rows,)"""
+    positions: Tensor
+    """(padded rows,)"""
     slots: Slots
     lines: Lines
     mask: Tensor
+    """(rows, 1, blocks of the longest row * 64), 0 or −inf."""
 
 
 def _as_one_call(function: Callable[Given, Made]) -> Callable[Given, Made]:
@@ -77,6 +104,24 @@ def normed(hidden: Tensor, eps: Tensor) -> Tensor:
         eps: (), that of the norm times the size: a Python number would be made a tensor at each call.
     """
     return (hidden * _scale(hidden, eps)).to(hidden.dtype)
+
+
+@_as_one_call
+def turns_at(table: Tensor, positions: Tensor, num_heads: int, num_rotated: int) -> Tensor:
+    """By what all heads of rows are turned: those behind the first ones, which hold values, by nothing.
+
+    Args:
+        table: (n, head size / 2) complex.
+        positions: (rows,)
+        num_heads: heads + 2 kv heads.
+        num_rotated: heads + kv heads.
+
+    Returns:
+        (rows, num_heads, head size / 2) complex.
+    """
+    turns = torch.ones([positions.size(0), num_heads, table.size(1)], dtype=table.dtype, device=table.device)
+    turns[:, :num_rotated] = table.index_select(0, positions).unsqueeze(1)
+    return turns
 
 
 @_as_one_call
@@ -165,20 +210,22 @@ def _added(total: Tensor, rows: Tensor, matrix: Tensor, bias: Tensor | None) -> 
 
 
 @_as_one_call
-def layer_step(hidden: Tensor, matrices: Matrices, cache: LayerCache, step: Step) -> Tensor:
-    """A whole layer, one query a row.
+def plain_step(step: Step, ends: Ends, layers: list[Matrices], caches: list[LayerCache]) -> Tensor:
+    """A whole step with one query a row, of a model whose matrices are not packed.
 
-    Args:
-        hidden: (padded rows, hidden); may be overwritten.
-        matrices: of the layer.
-        cache: of the layer.
-        step: the same for all layers.
+    Returns:
+        (padded rows, V) logits.
     """
-    fused = F.linear(normed(hidden, step.eps), matrices.qkv, matrices.qkv_bias)
-    heads = fused.view(hidden.size(0), -1, cache.value_lines.size(1))
-    num_rotated = heads.size(1) - cache.key_slots.size(2)
-    rows = turned(heads, matrices.qk_norm, step.head_eps, step.turns, num_rotated).to(cache.key_lines.dtype)
-    attended = store_and_attend(rows, cache, step.slots, step.lines, step.mask).to(hidden.dtype)
-    hidden = _added(hidden, attended, matrices.out, matrices.out_bias)
-    wide = F.linear(normed(hidden, step.eps), matrices.gate_up, matrices.gate_up_bias)
-    return _added(hidden, gated(wide), matrices.down, matrices.down_bias)
+    num_kv_heads, head_size = caches[0].key_slots.size(2), caches[0].value_lines.size(1)
+    num_heads = layers[0].qkv.size(0) // head_size
+    num_rotated = num_heads - num_kv_heads
+    turns = turns_at(ends.turns, step.positions, num_heads, num_rotated)
+    hidden = F.embedding(step.ids, ends.embedding)
+    for matrices, cache in zip(layers, caches):  # noqa: B905 - TorchScript knows no `strict`
+        fused = F.linear(normed(hidden, ends.eps), matrices.qkv, matrices.qkv_bias).view(-1, num_heads, head_size)
+        rows = turned(fused, matrices.qk_norm, ends.head_eps, turns, num_rotated).to(cache.key_lines.dtype)
+        attended = store_and_attend(rows, cache, step.slots, step.lines, step.mask).to(hidden.dtype)
+        hidden = _added(hidden, attended, matrices.out, matrices.out_bias)
+        wide = F.linear(normed(hidden, ends.eps), matrices.gate_up, matrices.gate_up_bias)
+        hidden = _added(hidden, gated(wide), matrices.down, matrices.down_bias)
+    return F.linear(normed(hidden, ends.eps).mul_(ends.final_norm), ends.head)
