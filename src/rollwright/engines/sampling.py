@@ -148,7 +148,6 @@ def draw(logits: NDArray[np.float32], rows: SamplingRows, draws: Floats) -> Draw
     # One array of this size, changed in place: to take new memory for each pass would cost more than the passes.
     weights = _weighed(_scaled(logits, best, rows), rows)
     totals = weights.sum(axis=1)
-    is_broken = ~np.isfinite(totals)
     weights /= totals[:, None]
     tokens, beyond = invert_in_place(weights, draws)
     for row in beyond.tolist():
@@ -161,8 +160,9 @@ def draw(logits: NDArray[np.float32], rows: SamplingRows, draws: Floats) -> Draw
     if len(greedy):
         tokens[greedy] = logits[greedy].argmax(axis=1)
         logprobs[greedy] = 0.0
-    logprobs[is_broken] = np.nan
-    return Drawn(token_ids=tokens.astype(np.int64), logprobs=logprobs)
+    # Also of a greedy row, whose total is that of all its logits.
+    logprobs[~np.isfinite(totals)] = np.nan
+    return Drawn(token_ids=tokens, logprobs=logprobs)
 
 
 def score(logits: NDArray[np.float32], token_ids: NDArray[np.integer], sampling: Sampling, top_k: int = 0) -> Scored:

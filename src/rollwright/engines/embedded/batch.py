@@ -110,13 +110,13 @@ class Batch:
         """
         counts = self._count[places]
         offsets = counts % _DRAWS_AHEAD
-        self._draw_ahead(places[offsets == 0])
+        if not offsets.all():
+            self._draw_ahead(places[offsets == 0])
         drawn = draw(logits, self._rules_of(places), self._uniform[places, offsets])
         tokens, scores = drawn.token_ids, drawn.logprobs
-        is_broken = np.isnan(scores)
-        broken = places[is_broken]
+        whole = np.isfinite(scores)
+        broken = places[~whole]
         if len(broken):
-            whole = ~is_broken
             places, counts, tokens, scores = places[whole], counts[whole], tokens[whole], scores[whole]
         self._tokens[places, counts] = tokens
         self._logprobs[places, counts] = scores
@@ -150,8 +150,6 @@ class Batch:
 
     def _draw_ahead(self, places: NDArray[np.intp]) -> None:
         """Make the uniform numbers of the next positions of some rows, in one go."""
-        if not len(places):
-            return
         ahead = np.arange(_DRAWS_AHEAD)
         positions = (self._prompt[places] + self._count[places])[:, None] + ahead
         seeds = np.repeat(self._seed[places], _DRAWS_AHEAD)
