@@ -8,8 +8,9 @@ repetition has new prompts. `generate` of `transformers` is called the plain way
 request ends, and it gives no log-probabilities. vLLM is asked for the log-probability of each drawn token, which a
 trainer needs and our engine always gives; it lives in an environment of its own, which `make setup-vllm` makes, and
 ROLLWRIGHT_VLLM_PYTHON names another interpreter; it is started once for all cases. The floor is the matrix products of
-the live rows in float32, nothing else. Rows without another word are of the deterministic mode, the default; what it costs
-is the row against `fast`. The target against vLLM is of the fast mode: neither promises bits that no neighbor changes.
+the live rows in float32, nothing else. Rows without another word are of the deterministic mode, the default; what it
+costs is the row against `fast`. The target against vLLM is of the fast mode: neither promises bits that no neighbor
+changes.
 
 So that the whole ends in some minutes, the default cases are a choice of all, the long ones are repeated less often,
 and not every side runs in every case; what was left out for its length is printed with each case.
@@ -37,7 +38,7 @@ PEERS = {"generate": "transformers generate", "continuous": "transformers contin
 SIDES = (*OURS, *PEERS, "floor")
 TARGETS = {("mixed-64", "generate"): 2.5, ("mixed-64", "vllm"): 1.5, ("smollm2-mixed-16", "generate"): 1.5}
 COMPARED_MODE = {"vllm": "fast"}
-"""The mode that the target is of; else the default. In vLLM a request's bits depend on its neighbors, as in that mode."""
+"""The mode that the target is of; else the default. In vLLM, too, a request's bits depend on its neighbors."""
 DEFAULT_CASES = (
     "equal-1",
     "equal-64",
