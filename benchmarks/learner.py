@@ -32,10 +32,8 @@ from benchmarks.report import Report, Row, machine, table, versions, write_repor
 from benchmarks.workloads import model_folder
 
 PROMPT, COMPLETION, SIZE = 24, 64, 8
-GROUPS = {"tiny": 16, "smollm2-135m": 2}
+GROUPS = {"tiny": 16, "smollm2-135m": 1}
 WARM_UP = {"tiny": 2, "smollm2-135m": 1}
-MOST_TURNS = {"tiny": 7, "smollm2-135m": 3}
-"""A turn of the large model's three sides takes half a minute."""
 TARGETS = {"tiny": 1.6, "smollm2-135m": 1.4}
 SIDES = ("ours", "transformers", "floor")
 PRECISIONS = ("fp32", "bf16")
@@ -212,15 +210,14 @@ def rows_of(case: Case, found: Comparison) -> list[Row]:
 def measure(case: Case, *, repetitions: int, threads: int) -> Comparison:
     common = ("--models", case.model, "--precisions", case.precision, "--threads", str(threads))
     commands = {side: [sys.executable, "-m", "benchmarks.learner", "--side", side, *common] for side in SIDES}
-    turns = min(repetitions, MOST_TURNS[case.model])
-    return compare(commands, repetitions=turns, warm_up=WARM_UP[case.model], threads=threads)
+    return compare(commands, repetitions=repetitions, warm_up=WARM_UP[case.model], threads=threads)
 
 
 def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=tuple(GROUPS), default=list(GROUPS))
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
-    parser.add_argument("--repetitions", type=int, default=7, help="turns that count; 3 at most for SmolLM2-135M")
+    parser.add_argument("--repetitions", type=int, default=7, help="turns that count")
     parser.add_argument("--threads", type=int, default=1, help="of each side")
     parser.add_argument("--json", type=Path, help="file for the report")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
