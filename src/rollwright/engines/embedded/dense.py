@@ -23,8 +23,7 @@ from rollwright.engines.embedded.attention import Spread, attend_many, block_mas
 from rollwright.engines.embedded.blocks import BLOCK, BlockTables, Change
 from rollwright.engines.embedded.dense_weights import DenseWeights, lay_out, spared
 from rollwright.engines.embedded.layer_cache import Lines, Slots, layer_cache, slots_of
-from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
-from rollwright.engines.embedded.scripted import (
+from rollwright.engines.embedded.one_call import (
     Ends,
     Matrices,
     Step,
@@ -36,6 +35,7 @@ from rollwright.engines.embedded.scripted import (
     turned,
     turns_at,
 )
+from rollwright.engines.embedded.runner import Install, Logits, PrefillRow
 from rollwright.engines.embedded.shapes import ROW_MULTIPLE, DenseShape
 
 __all__ = ["MAX_PRODUCT_ROWS", "ROW_MULTIPLE", "DenseRunner"]

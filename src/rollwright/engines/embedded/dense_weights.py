@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from rollwright.engines.embedded.one_call import Matrices
 from rollwright.engines.embedded.product import Product, product_of
-from rollwright.engines.embedded.scripted import Matrices
 from rollwright.engines.embedded.shapes import DenseShape
 
 __all__ = ["DenseLayer", "DenseWeights", "lay_out", "spared"]
