@@ -14,6 +14,15 @@ from rollwright.engines.embedded.shapes import dense_shape
 from tests.engines.small import request_of, small_model
 from tests.engines.stepping import Stepper
 
+WIDE = {
+    "hidden_size": 768,
+    "intermediate_size": 1024,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "head_dim": 64,
+    "num_hidden_layers": 2,
+}
+"""Several matrices of a layer are packed."""
 LARGE = {"hidden_size": 128, "intermediate_size": 2304}
 SETTINGS = EmbeddedSettings(num_slots=16, max_context_tokens=96)
 packs = pytest.mark.skipif(
@@ -62,11 +71,12 @@ def test_a_matrix_below_the_size_is_used_as_it_lies():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("shape", [LARGE, WIDE])
 def test_weights_published_again_and_again_serve_like_those_that_an_engine_was_opened_with(
-    dtype: Literal["float32", "bfloat16"],
+    shape: dict[str, int], dtype: Literal["float32", "bfloat16"]
 ):
     settings = EmbeddedSettings(num_slots=16, max_context_tokens=96, mode="fast", dtype=dtype)
-    models = [small_model("qwen3", seed=seed, **LARGE) for seed in range(2)]
+    models = [small_model("qwen3", seed=seed, **shape) for seed in range(2)]
     due = []
     for model in models:
         opened = Stepper(model, settings)

@@ -158,7 +158,8 @@ def test_a_short_beginning_is_taken_along_by_the_longer_ones_behind_it():
     found = [(tile.queries.stop - tile.queries.start, tile.keys) for tile in packed(rows).trunks]
     assert [count for count, _ in found] == [88, 88, 420, 420, 420]
     assert [keys for _, keys in found[:2]] == [slice(0, 4)] * 2
-    assert [keys.tolist()[:5] for _, keys in found[2:]] == [[0, 1, 2, 3, first] for first in (4, 512, 1020)]
+    taken = [keys.tolist()[:5] for _, keys in found if isinstance(keys, Tensor)]
+    assert taken == [[0, 1, 2, 3, first] for first in (4, 512, 1020)]
 
 
 def test_neighbors_of_one_length_are_one_tile():
@@ -197,9 +198,10 @@ def eager_flex(packing: PackedRows, query: Tensor, key: Tensor, value: Tensor) -
     """FlexAttention's operator by itself, whose backward torch refuses on a CPU and has there all the same."""
     options = {"BACKEND": "AUTO", "PRESCALE_QK": False, "ROWS_GUARANTEED_SAFE": False, "BLOCKS_ARE_CONTIGUOUS": False}
     options |= {"WRITE_DQ": True, "OUTPUT_LOGSUMEXP": True, "OUTPUT_MAX": False}
-    heads = (one.transpose(0, 1).unsqueeze(0) for one in (query, key, value))
+    queries, keys, values = (one.transpose(0, 1).unsqueeze(0) for one in (query, key, value))
     mask = tree_mask(packing.ends).as_tuple()
-    return flex_operator(*heads, lambda score, *_: score, mask, 1 / 3, options)[0][0].transpose(0, 1)
+    found = flex_operator(queries, keys, values, lambda score, *_: score, mask, 1 / 3, options)
+    return found[0][0].transpose(0, 1)
 
 
 @pytest.mark.parametrize("name", ["system, task, turn, branch", "a branch at every token", "nothing shared"])

@@ -133,7 +133,8 @@ def test_a_model_that_is_moved_keeps_its_parameters():
     parameters = dict(model.named_parameters())
     move_model(model, "cpu")
     assert all(parameters[name] is one for name, one in model.named_parameters())
-    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    head = model.get_output_embeddings()
+    assert head is not None and head.weight is model.get_input_embeddings().weight
 
 
 def test_a_run_that_goes_on_elsewhere_is_a_segment_whose_manifest_says_where():

@@ -143,26 +143,37 @@ class _Layer:
     scratch: _Scratch
 
     def laid_out(self, shape: DenseShape) -> DenseLayer:
-        into = self.into
-        attention = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
-        gates = ("mlp.gate_proj", "mlp.up_proj")
-        old_qkv, old_gate_up = self._room(attention, into and into.qkv), self._room(gates, into and into.gate_up)
-        size = shape.head_size
-        qkv, qkv_bias = self._joined("weight", attention, old_qkv, size), self._joined("bias", attention, None, size)
-        gate_up = self._joined("weight", gates, old_gate_up)
-        assert qkv is not None and gate_up is not None
-        qk_norm = _scale_queries(self.tensors, shape, self.prefix, qkv, qkv_bias)
-        # In place, over what the processor still holds.
-        root = shape.hidden**0.5
-        qkv.mul_(self.tensors[f"{self.prefix}input_layernorm.weight"].float() * root)
-        gate_up.mul_(self.tensors[f"{self.prefix}post_attention_layernorm.weight"].float() * root)
+        qkv, qk_norm = self._qkv(shape)
         return DenseLayer(
-            qkv=product_of(self._placed(qkv, old_qkv), self._moved(qkv_bias)),
-            qk_norm=self._moved(qk_norm),
-            out=self._copied("self_attn.o_proj", into and into.out),
-            gate_up=product_of(self._placed(gate_up, old_gate_up), self._moved(self._joined("bias", gates, None))),
-            down=self._copied("mlp.down_proj", into and into.down),
+            qkv=qkv,
+            qk_norm=qk_norm,
+            out=self._copied("self_attn.o_proj", self.into and self.into.out),
+            gate_up=self._gate_up(shape),
+            down=self._copied("mlp.down_proj", self.into and self.into.down),
         )
+
+    # One after the other: what is joined in the scratch has to be packed before the next is joined there.
+    def _qkv(self, shape: DenseShape) -> tuple[Product, Tensor | None]:
+        names = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+        old = self._room(names, self.into and self.into.qkv)
+        qkv = self._joined("weight", names, old, shape.head_size)
+        bias = self._joined("bias", names, None, shape.head_size)
+        assert qkv is not None
+        qk_norm = _scale_queries(self.tensors, shape, self.prefix, qkv, bias)
+        self._take_norm(qkv, "input_layernorm", shape)
+        return product_of(self._placed(qkv, old), self._moved(bias)), self._moved(qk_norm)
+
+    def _gate_up(self, shape: DenseShape) -> Product:
+        names = ("mlp.gate_proj", "mlp.up_proj")
+        old = self._room(names, self.into and self.into.gate_up)
+        gate_up = self._joined("weight", names, old)
+        assert gate_up is not None
+        self._take_norm(gate_up, "post_attention_layernorm", shape)
+        return product_of(self._placed(gate_up, old), self._moved(self._joined("bias", names, None)))
+
+    def _take_norm(self, matrix: Tensor, name: str, shape: DenseShape) -> None:
+        """Put the weights of the norm before a matrix into it, in place, over what the processor still holds."""
+        matrix.mul_(self.tensors[f"{self.prefix}{name}.weight"].float() * shape.hidden**0.5)
 
     def _room(self, names: tuple[str, ...], old: Product | None) -> Tensor | None:
         """Where the rows of several projections are joined: in what served before, or where they are only packed."""
