@@ -17,7 +17,10 @@ from benchmarks.report import Report, Row, Side
 __all__ = ["FILE", "SHORT", "Kept", "Standing", "compared", "read_standings", "standing_of", "write_standings"]
 
 FILE = Path(__file__).with_suffix(".json")
-SHORT: Mapping[str, tuple[str, ...]] = {"against_trl": ("--repetitions", "3", "--warm-up", "1")}
+SHORT: Mapping[str, tuple[str, ...]] = {
+    "against_trl": ("--repetitions", "3", "--warm-up", "1"),
+    "shared_prompt": ("--repetitions", "3"),
+}
 """Scripts that are run again, with what makes them short."""
 LEAST_SPREAD = 0.2
 """What a shared machine does to a ratio of few turns."""
