@@ -37,6 +37,8 @@ class Row:
     """Of `ours` and `peer`."""
     target: float | None = None
     target_side: Side = "at_least"
+    is_held_back: bool = False
+    """Whether something beside the ratio is asked, and was not there; `note` says what."""
     note: str = ""
     """Why there is no figure, or what must be known to read it."""
 
@@ -51,6 +53,8 @@ class Row:
         if self.target is None:
             return None
         if self.ratio is None:
+            return False
+        if self.is_held_back:
             return False
         return self.ratio >= self.target if self.target_side == "at_least" else self.ratio <= self.target
 

@@ -275,6 +275,7 @@ def row_of(what: str, sides: Mapping[Side, Sequence[float]], unit: str, target: 
         high=ratios[-1],
         unit=unit,
         target=target,
+        is_held_back=not is_apart,
         note=f"rollwright {ours}, TRL {theirs}: the intervals " + ("lie apart" if is_apart else "overlap"),
     )
 
