@@ -8,20 +8,36 @@ Ratios are compared, never seconds, since both sides slow down on a slower machi
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.report import Report, Row, Side
 
-__all__ = ["FILE", "SHORT", "Kept", "Standing", "compared", "read_standings", "standing_of", "write_standings"]
+__all__ = ["FILE", "SHORT", "Kept", "Short", "Standing", "compared", "read_standings", "standing_of", "write_standings"]
 
 FILE = Path(__file__).with_suffix(".json")
-SHORT: Mapping[str, tuple[str, ...]] = {
-    "against_trl": ("--repetitions", "3", "--warm-up", "1"),
-    "shared_prompt": ("--repetitions", "3"),
+
+
+@dataclass(frozen=True)
+class Short:
+    """How a script is run again."""
+
+    arguments: tuple[str, ...]
+    """What makes it short."""
+    rows: str = ""
+    """How the rows begin that it then has; empty: all."""
+
+
+SHORT: Mapping[str, Short] = {
+    "against_trl": Short(("--repetitions", "3", "--warm-up", "1")),
+    "engine": Short(
+        ("--cases", "mixed-64", "--sides", "deterministic", "generate", "--repetitions", "3"),
+        rows="mixed lengths, 64 requests, against transformers",
+    ),
+    "shared_prompt": Short(("--repetitions", "3")),
 }
-"""Scripts that are run again, with what makes them short."""
+"""Scripts that are run again."""
 LEAST_SPREAD = 0.2
 """What a shared machine does to a ratio of few turns."""
 
@@ -44,10 +60,14 @@ class Standing:
     rows: Mapping[str, Kept]
 
 
-def standing_of(report: Report, arguments: Sequence[str]) -> Standing:
-    """What to keep of a long run: its ratios, with a spread that covers its own turns."""
-    rows = {row.what: _kept(row, row.ratio) for row in report.rows if row.ratio and row.target is not None}
-    return Standing(tuple(arguments), rows)
+def standing_of(report: Report, short: Short) -> Standing:
+    """What to keep of a long run: the ratios of two sides that have a target, with a spread that covers their turns."""
+    rows = {
+        row.what: _kept(row, row.ratio)
+        for row in report.rows
+        if row.ratio and row.target is not None and row.peer is not None and row.what.startswith(short.rows)
+    }
+    return Standing(short.arguments, rows)
 
 
 def compared(standing: Standing, report: Report) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.pages import BEGIN, END, NOT_RUN, readme_block, replace_block, speed_page
-from benchmarks.regression import compared, read_standings, standing_of, write_standings
+from benchmarks.regression import Short, compared, read_standings, standing_of, write_standings
 from benchmarks.report import Report, Row, failed, read_report, write_report
 from benchmarks.suite import SCRIPTS, Script, run_script
 
@@ -68,7 +68,7 @@ def test_a_text_without_a_place_for_the_table_is_refused():
 
 
 def test_a_ratio_falls_only_beyond_its_spread(tmp_path):
-    write_standings({"against_trl": standing_of(REPORT, ("--repetitions", "3"))}, tmp_path / "kept.json")
+    write_standings({"against_trl": standing_of(REPORT, Short(("--repetitions", "3")))}, tmp_path / "kept.json")
     standing = read_standings(tmp_path / "kept.json")["against_trl"]
     assert standing.arguments == ("--repetitions", "3")
     assert list(standing.rows) == ["a step", "the learner"]
@@ -79,6 +79,12 @@ def test_a_ratio_falls_only_beyond_its_spread(tmp_path):
     assert fell == "a step: 2.00 fell to 1.50, by more than its spread of 20%."
     assert rose == "the learner: 1.50 rose to 1.90, by more than its spread of 20%."
     assert "was not measured now (it broke)" in compared(standing, failed("against_trl", "it broke"))[0]
+
+
+def test_kept_are_ratios_of_two_sides_and_of_rows_that_the_short_run_has():
+    error = Row(what="a step, its error", ours=None, peer=None, ratio=5e-7, target=1e-5, target_side="at_most")
+    long = Report(name="engine", rows=(FASTER, FLOOR, error))
+    assert list(standing_of(long, Short((), rows="a step")).rows) == ["a step"]
 
 
 def test_a_script_that_fails_is_a_row_that_says_why(tmp_path):
