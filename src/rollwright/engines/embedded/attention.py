@@ -104,14 +104,14 @@ def attend_many(queries: Tensor, cache: LayerCache, mask: Tensor, near: Spread, 
     """Several queries a row, packed row behind row.
 
     Args:
-        queries: (tokens padded to 8, heads, head size).
+        queries: (padded tokens, heads, head size).
         cache: of one layer.
         mask: (rows, 1, width, blocks * 64), 0 or −inf.
         near: of these rows.
         shape: of the model.
 
     Returns:
-        (tokens padded to 8, heads * head size)
+        (padded tokens, heads * head size)
     """
     rows, heads, group, size = len(mask), shape.num_kv_heads, shape.num_queries_per_kv, shape.head_size
     num_keys = near.num_blocks * BLOCK

@@ -1,10 +1,10 @@
 """A dense decoder's own forward pass, over a cache in blocks.
 
 In the deterministic mode a row's bits must not depend on its neighbors (the probe repeats the measurement at start).
-So: rows of every product come in multiples of 8, those of a decode step of 4 where that is enough on this machine, and
-the queries of a prefill of 8; the softmax is over whole blocks of 64 keys, with −inf behind a row's last; and the value
-product is summed in an order that its own row alone sets (`attention` says how), since a longer product is cut
-differently for different lengths.
+So: rows of every product, and the queries of a prefill, come in multiples of 8, or of 16 where this machine needs it,
+those of a decode step of 4 where that is enough; the softmax is over whole blocks of 64 keys, with −inf behind a row's
+last; and the value product is summed in an order that its own row alone sets (`attention` says how), since a longer
+product is cut differently for different lengths.
 
 What lies behind a row's last token in its blocks is never read with a weight other than 0, but it is read: every number
 there has to be finite. So a block is emptied when a place takes it.
@@ -85,7 +85,7 @@ class DenseRunner:
         weights: DenseWeights,
         rotary: Tensor,
         num_places: int,
-        row_multiple: int = ROW_MULTIPLE,
+        row_multiple: int,
     ) -> None:
         """Reserve the caches.
 
@@ -94,12 +94,14 @@ class DenseRunner:
             weights: laid out, in the type and on the device to compute with.
             rotary: (2, n, head size) cosines and sines of positions 0 to n − 1; n is the longest context.
             num_places: contexts held at once; rounded up to a multiple of 8.
-            row_multiple: of the rows of a decode step; with 1 a row's bits depend on how many others there are.
+            row_multiple: of the rows of a decode step; with 1 a row's bits depend on how many others there are. Other
+                products have rows in multiples of 8, or of this where it is more.
         """
         self._shape = shape
         self._spare: DenseWeights | None = None
         """Served before; the next weights take its memory."""
         self._row_multiple = row_multiple
+        self._product_multiple = max(ROW_MULTIPLE, row_multiple)
         self._max_context = rotary.shape[1]
         self._num_places = _padded(num_places, ROW_MULTIPLE)
         self._dtype, self._device = weights.embedding.dtype, weights.embedding.device
@@ -167,7 +169,8 @@ class DenseRunner:
     @torch.inference_mode()
     def score(self, token_ids: NDArray[np.int32], score_from: int) -> Iterator[Logits]:
         """Logits that tokens `score_from`… were drawn from, in pieces, computed in a place of their own."""
-        wanted = max(ROW_MULTIPLE, _LOGIT_NUMBERS // self.vocab // ROW_MULTIPLE * ROW_MULTIPLE)
+        multiple = self._product_multiple
+        wanted = max(multiple, _LOGIT_NUMBERS // self.vocab // multiple * multiple)
         pieces: list[Logits] = []
         for start in range(0, len(token_ids) - 1, _PIECE_TOKENS):
             piece = token_ids[start : min(start + _PIECE_TOKENS, len(token_ids) - 1)]
@@ -176,7 +179,7 @@ class DenseRunner:
             first = max(0, score_from - 1 - start)
             for low in range(first, len(piece), wanted):
                 high = min(low + wanted, len(piece))
-                pieces.append(self._logits(_pad_rows(hidden[low:high]))[: high - low])
+                pieces.append(self._logits(_pad_rows(hidden[low:high], multiple))[: high - low])
         return iter(pieces)
 
     @torch.inference_mode()
@@ -201,9 +204,10 @@ class DenseRunner:
         return install
 
     def _write(self, rows: Sequence[PrefillRow]) -> Tensor:
-        """Run rows of similar length, in pieces; (rows padded to 8, hidden) behind their last tokens."""
+        """Run rows of similar length, in pieces; (padded rows, hidden) behind their last tokens."""
         longest = max(len(row.token_ids) for row in rows)
-        ends = torch.zeros(_padded(len(rows), ROW_MULTIPLE), self._shape.hidden, dtype=self._dtype, device=self._device)
+        size = _padded(len(rows), self._product_multiple), self._shape.hidden
+        ends = torch.zeros(size, dtype=self._dtype, device=self._device)
         for low in range(0, longest, _PIECE_TOKENS):
             members = [i for i, row in enumerate(rows) if len(row.token_ids) > low]
             pieces = [_piece(rows[i], low) for i in members]
@@ -213,14 +217,14 @@ class DenseRunner:
         return ends
 
     def _forward(self, rows: Sequence[PrefillRow]) -> Tensor:
-        """All layers over new tokens, packed row behind row; (tokens padded to 8, hidden)."""
+        """All layers over new tokens, packed row behind row; (padded tokens, hidden)."""
         lengths = np.array([len(row.token_ids) for row in rows])
         starts = np.array([row.start for row in rows])
         places = np.array([row.place for row in rows])
         for row in rows:
             self._change(self._tables.reserve(row.place, row.start, row.start + len(row.token_ids)))
-        width = _padded(int(lengths.max()), ROW_MULTIPLE)
-        num_tokens = _padded(int(lengths.sum()), ROW_MULTIPLE)
+        width = _padded(int(lengths.max()), self._product_multiple)
+        num_tokens = _padded(int(lengths.sum()), self._product_multiple)
         row_of = np.repeat(np.arange(len(rows)), lengths)
         step_of = np.arange(len(row_of)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         ids, where = np.zeros(num_tokens, dtype=np.int64), np.zeros(num_tokens, dtype=np.int64)
@@ -351,8 +355,8 @@ def _piece(row: PrefillRow, low: int) -> PrefillRow:
     return PrefillRow(place=row.place, start=row.start + low, token_ids=piece)
 
 
-def _pad_rows(hidden: Tensor) -> Tensor:
-    missing = -len(hidden) % ROW_MULTIPLE
+def _pad_rows(hidden: Tensor, multiple: int) -> Tensor:
+    missing = -len(hidden) % multiple
     return F.pad(hidden, (0, 0, 0, missing)) if missing else hidden
 
 
