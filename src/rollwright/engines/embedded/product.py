@@ -2,10 +2,10 @@
 
 On x86 a matrix of at least 2 MiB is packed for oneDNN when it is laid out: with the few rows of a decode step most of
 the time of a product is the reading of its matrix, and packed it is read once, in order. Below that size the call
-itself costs more than it saves: such a matrix lies turned, its outputs side by side, which took 0.6 to 0.85 of the time
-with 16 to 64 rows, and gives the same bits. In bfloat16 every matrix is packed, since oneDNN would else do it at each call. The
-rule knows the size, the type and the machine alone, so weights published later are packed as those that the engine was
-opened with were, and give the same bits.
+itself costs more than it saves: such a matrix lies turned, its outputs side by side, which with 16 to 64 rows took 0.6
+to 0.85 of the time, and asks for fewer rows at least where bits must not depend on their number. In bfloat16 every
+matrix is packed, since oneDNN would else do it at each call. The rule knows the size, the type and the machine alone,
+so weights published later are laid out as those that the engine was opened with were, and give the same bits.
 """
 
 import platform
