@@ -181,6 +181,40 @@ def test_the_probe_sees_a_row_that_depends_on_its_neighbors():
     assert "decode step 1" in found
 
 
+def test_the_probe_sees_a_few_tokens_that_are_multiplied_otherwise_alone():
+    class Leaky:
+        """A runner whose logits behind few new tokens hold a trace of how few they are."""
+
+        def __init__(self):
+            settings = EmbeddedSettings(num_slots=8, max_context_tokens=400)
+            self._inner = opening.make_runner(MODEL, settings)
+
+        def __getattr__(self, name):
+            return getattr(self._inner, name)
+
+        def prefill(self, rows):
+            is_few = sum(len(row.token_ids) for row in rows) <= 8
+            return self._inner.prefill(rows) + np.float32(1e-5) * is_few
+
+    found = probe(Leaky())  # pyright: ignore[reportArgumentType] - a stand-in
+    assert found is not None
+    assert "behind a tool's answer" in found
+
+
+def test_an_answer_of_a_few_tokens_has_the_same_bits_alone_and_in_company():
+    # Of these sizes some processors multiply up to 8 rows otherwise than more.
+    model = small_model("qwen3", hidden_size=192, intermediate_size=512, num_attention_heads=4, num_key_value_heads=2)
+    runner = opening.make_runner(model, EmbeddedSettings(num_slots=8, max_context_tokens=96))
+    tokens = np.random.default_rng(0).integers(0, VOCAB, 60).astype(np.int32)
+
+    def rows(places, low, high):
+        return [PrefillRow(place=place, start=low, token_ids=tokens[low:high]) for place in places]
+
+    runner.prefill(rows(range(4), 0, 40))
+    alone = runner.prefill(rows([0], 40, 45))
+    assert np.array_equal(runner.prefill(rows([1, 2, 3], 40, 45)), np.repeat(alone, 3, axis=0))
+
+
 def test_the_mode_is_refused_where_it_cannot_hold():
     with pytest.raises(EngineError, match="float32 on a CPU"):
         EmbeddedSettings(dtype="bfloat16")

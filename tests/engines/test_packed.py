@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rollwright.engines.embedded import EmbeddedSettings
-from rollwright.engines.embedded.dense_weights import lay_out
+from rollwright.engines.embedded.dense_weights import DenseWeights, lay_out, spared
 from rollwright.engines.embedded.product import PACKED_BYTES, product_of
 from rollwright.engines.embedded.shapes import dense_shape
 from tests.engines.small import request_of, small_model
@@ -65,9 +65,29 @@ def test_the_large_model_of_these_tests_is_packed():
     assert all(layer.gate_up.is_packed and layer.is_packed for layer in laid_out.layers)
 
 
-def test_a_matrix_below_the_size_is_used_as_it_lies():
-    product = product_of(torch.randn(8, 8), None)
+def test_a_matrix_below_the_size_lies_turned_and_multiplies_as_it_did():
+    weight, rows = torch.randn(24, 16), torch.randn(8, 16)
+    product = product_of(weight, None)
     assert not product.is_packed and product.plain is product.weight
+    assert torch.equal(product.weight, weight) and product.weight.t().is_contiguous()
+    torch.testing.assert_close(product(rows), rows @ weight.T)
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_small_matrices_of_the_next_weights_take_the_memory_of_those_before(is_tied: bool):
+    first, second = (small_model("qwen3", seed=seed, tie_word_embeddings=is_tied) for seed in range(2))
+    shape, here = dense_shape(first.config), torch.device("cpu")
+    before = lay_out(first.state_dict(), shape, dtype=torch.float32, device=here)
+    fresh = lay_out(second.state_dict(), shape, dtype=torch.float32, device=here)
+    again = lay_out(second.state_dict(), shape, dtype=torch.float32, device=here, into=spared(before))
+    for old, due, new in zip(matrices_of(before), matrices_of(fresh), matrices_of(again), strict=True):
+        assert new.data_ptr() == old.data_ptr() and torch.equal(new, due)
+
+
+def matrices_of(weights: DenseWeights) -> list[torch.Tensor]:
+    """Of all layers, with the embedding and the head."""
+    layers = [matrix for one in weights.layers for matrix in (one.matrices.qkv, one.matrices.out, one.matrices.gate_up)]
+    return [weights.embedding, weights.head.weight, *layers, *(one.down.weight for one in weights.layers)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -110,7 +110,8 @@ class DenseRunner:
         self._turns = torch.complex(cosines, sines)
         self._eps = torch.tensor(shape.hidden * shape.norm_eps, device=self._device)
         self._head_eps = torch.tensor(shape.head_size * shape.norm_eps, device=self._device)
-        self._serve(weights)
+        self._weights = weights
+        self._plain = self._one_call(weights)
         # One place more than asked for: the scratch of `score`.
         self._tables = BlockTables(self._num_places + 1, self._max_context)
         # On a CPU sums of bfloat16 lines would be rounded to bfloat16: the cache and the attention are wide there.
@@ -199,7 +200,8 @@ class DenseRunner:
 
         def install() -> None:
             self._spare = spared(self._weights)
-            self._serve(weights)
+            self._weights = weights
+            self._plain = self._one_call(weights)
 
         return install
 
@@ -242,20 +244,19 @@ class DenseRunner:
             return self._logits(self._layers(step.ids, step.positions, step.slots, step.lines, step.mask))
         return plain_step(step, *self._plain, self._layer_caches).float().numpy()
 
-    def _serve(self, weights: DenseWeights) -> None:
-        """From here on; where no matrix is packed, laid out for whole steps as one call, too."""
-        self._weights = weights
-        self._plain: tuple[Ends, list[Matrices]] | None = None
-        if not weights.is_packed:
-            ends = Ends(
-                embedding=weights.embedding,
-                turns=self._turns,
-                eps=self._eps,
-                head_eps=self._head_eps,
-                final_norm=weights.final_norm,
-                head=weights.head.weight,
-            )
-            self._plain = ends, [layer.matrices for layer in weights.layers]
+    def _one_call(self, weights: DenseWeights) -> tuple[Ends, list[Matrices]] | None:
+        """Laid out for whole steps as one call; None: a matrix is packed."""
+        if weights.is_packed:
+            return None
+        ends = Ends(
+            embedding=weights.embedding,
+            turns=self._turns,
+            eps=self._eps,
+            head_eps=self._head_eps,
+            final_norm=weights.final_norm,
+            head=weights.head.weight,
+        )
+        return ends, [layer.matrices for layer in weights.layers]
 
     def _layers(self, ids: Tensor, positions: Tensor, slots: Slots, near: Lines | Spread, mask: Tensor) -> Tensor:
         """All layers over padded rows of tokens at their positions."""

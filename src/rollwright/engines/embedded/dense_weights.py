@@ -61,7 +61,7 @@ class DenseWeights:
     layers: tuple[DenseLayer, ...]
     final_norm: Tensor
     head: Product
-    """Of the embedding itself where they are tied."""
+    """Where they are tied, of the embedding itself or a copy that lies turned."""
 
     @property
     def is_packed(self) -> bool:
@@ -101,7 +101,12 @@ def lay_out(
         layer = _Layer(tensors, f"model.layers.{i}.", place, None if into is None else into.layers[i], scratch)
         layers.append(layer.laid_out(shape))
     final_norm = tensors["model.norm.weight"].float() * shape.hidden**0.5
-    head = embedding if shape.is_tied else place(tensors["lm_head.weight"], into and into.head.plain)
+    # A tied head that lies turned has memory of its own.
+    own = None if into is None or into.head.plain is into.embedding else into.head.plain
+    if shape.is_tied:
+        head = embedding if own is None else place(embedding, own)
+    else:
+        head = place(tensors["lm_head.weight"], own)
     return DenseWeights(
         embedding=embedding,
         layers=tuple(layers),
