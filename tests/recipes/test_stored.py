@@ -1,6 +1,7 @@
 """A run that goes on under a version with other defaults says so, and keeps its own values."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -80,3 +81,19 @@ def test_a_recipe_of_another_schema_is_refused_first(tmp_path):
     RunFolder.create(tmp_path / "run", manifest(), "schema_version = 99\n").close()
     with pytest.raises(RecipeError, match="schema_version 99"):
         refuse_changed_defaults(tmp_path / "run")
+
+
+def test_a_stored_recipe_that_was_edited_by_hand_is_said_to_be_edited_and_no_default_is_blamed(tmp_path):
+    resolved, run = resolve("arithmetic-tool"), tmp_path / "run"
+    values = tuple(
+        ConfigValue(key=key, value=json.dumps(resolved.values()[key]), origin=origin)
+        for key, origin in resolved.origins.items()
+    )
+    text = recipe_toml(resolved.recipe)
+    RunFolder.create(run, dataclasses.replace(manifest(), configuration=values), text).close()
+    refuse_changed_defaults(run)
+    (run / "recipe.toml").write_text(text.replace("keep_checkpoints = 2", "keep_checkpoints = 9"))
+    with pytest.raises(RecipeError) as caught:
+        refuse_changed_defaults(run)
+    assert "runtime.keep_checkpoints was 2 and is 9 there now" in str(caught.value)
+    assert "--new-segment" in str(caught.value) and "defaults" not in str(caught.value)
