@@ -222,6 +222,16 @@ def test_the_mode_is_refused_where_it_cannot_hold():
         EmbeddedSettings(device="cuda")
 
 
+def test_where_the_probe_finds_something_no_number_of_threads_is_advised_that_is_set_already(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(opening, "probe", lambda _: "a row depends on its neighbors")
+    for threads, advised in ((1, "Try 2, 4 or 8 threads"), (4, "Try 1, 2 or 8 threads")):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        with pytest.raises(EngineError, match=advised):
+            opening.make_runner(MODEL, EmbeddedSettings(num_slots=8, max_context_tokens=MAX_CONTEXT))
+
+
 def test_the_cuts_of_a_prefill_change_no_bit():
     settings = EmbeddedSettings(num_slots=8, max_context_tokens=MAX_CONTEXT)
     runner = opening.make_runner(MODEL, settings)

@@ -1,6 +1,7 @@
 """Gates judged from a folder alone: the right steps, the right rows, and a question that gives the same number."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 from datetime import timedelta
@@ -456,6 +457,19 @@ def test_a_verdict_that_was_edited_is_found(tmp_path: Path):
     assert (finding.text.partition(":")[0], finding.expected.partition(":")[0]) == ("passed", "failed")
     (run / "gates.json").write_text(text.replace('"gate": "g"', '"gate": "another"'), encoding="utf-8")
     assert "without such a gate" in check_gates(run)[0].text
+
+
+def test_a_verdict_that_was_deleted_is_found(tmp_path: Path):
+    gates = [gate("kept", metric="entropy/full"), gate("gone", metric="entropy/full", limit=0.1)]
+    run = write_run(tmp_path / "run", gated_manifest(gates), series("entropy/full", dict(ENTROPY), model="policy"))
+    with RunFolder.open(run, "write") as folder:
+        record_gates(folder.path, records_of(judge_run(run), "run", START))
+    assert check_gates(run) == ()
+    document = json.loads((run / "gates.json").read_text(encoding="utf-8"))
+    document["gates"] = [one for one in document["gates"] if one["verdict"]["gate"] == "kept"]
+    (run / "gates.json").write_text(json.dumps(document), encoding="utf-8")
+    (finding,) = check_gates(run)
+    assert "gate gone" in finding.place and "missing" in finding.text
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,19 @@
 """A run that goes on under a version with other defaults says so, and keeps its own values."""
 
 import dataclasses
+import json
+import shlex
 
 import pytest
 
-from rollwright.evidence import ConfigValue, RunFolder
+from rollwright.evidence import ConfigValue, Event, RunFolder
 from rollwright.recipes.errors import RecipeError
 from rollwright.recipes.resolve import Resolved, recipe_toml, resolve, resolve_text
+from rollwright.recipes.resuming import resume_run
+from rollwright.recipes.running import REPLAY, ROLLOUTS_ONLY
 from rollwright.recipes.stored import ChangedDefault, changed_defaults, refuse_changed_defaults
-from tests.evidence.runs import manifest
+from tests.end_to_end.small import Listener
+from tests.evidence.runs import START, manifest
 
 
 def stored(resolved: Resolved, path, **older: str):
@@ -80,3 +85,29 @@ def test_a_recipe_of_another_schema_is_refused_first(tmp_path):
     RunFolder.create(tmp_path / "run", manifest(), "schema_version = 99\n").close()
     with pytest.raises(RecipeError, match="schema_version 99"):
         refuse_changed_defaults(tmp_path / "run")
+
+
+def test_a_stored_recipe_that_was_edited_by_hand_is_said_to_be_edited_and_no_default_is_blamed(tmp_path):
+    resolved, run = resolve("arithmetic-tool"), tmp_path / "run"
+    values = tuple(
+        ConfigValue(key=key, value=json.dumps(resolved.values()[key]), origin=origin)
+        for key, origin in resolved.origins.items()
+    )
+    text = recipe_toml(resolved.recipe)
+    RunFolder.create(run, dataclasses.replace(manifest(), configuration=values), text).close()
+    refuse_changed_defaults(run)
+    (run / "recipe.toml").write_text(text.replace("keep_checkpoints = 2", "keep_checkpoints = 9"))
+    with pytest.raises(RecipeError) as caught:
+        refuse_changed_defaults(run)
+    assert "runtime.keep_checkpoints was 2 and is 9 there now" in str(caught.value)
+    assert "--new-segment" in str(caught.value) and "defaults" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [ROLLOUTS_ONLY, REPLAY])
+def test_a_command_to_copy_has_its_path_quoted(tmp_path, kind):
+    run = tmp_path / "a run"
+    with RunFolder.create(run, manifest(), recipe_toml(resolve("arithmetic-tool").recipe)) as folder:
+        folder.record_event(Event(at=START, kind=kind, text="", fields={"path": str(run)}))
+    with pytest.raises(RecipeError) as caught:
+        resume_run(run, Listener())
+    assert f" {shlex.quote(str(run))}`" in str(caught.value)

@@ -45,6 +45,12 @@ def _of_step(path: Path, kept: list[GateRecord], step: int) -> Iterator[Finding]
             yield Finding(
                 place=place, text=_said(record.verdict), expected=_said(judged.verdict), concern="evaluations"
             )
+    for purpose in dict.fromkeys(one.purpose for one in kept if one.step == step):
+        said = {one.verdict.gate for one in kept if (one.step, one.purpose) == (step, purpose)}
+        for name in (name for name in again if name not in said):
+            place = f"gates.json, {purpose} at step {step}, gate {name}"
+            text = "the verdict is missing; those of all gates are written together"
+            yield Finding(place=place, text=text, expected=_said(again[name].verdict), concern="evaluations")
 
 
 def _said(verdict: GateVerdict) -> str:

@@ -1,5 +1,6 @@
 """Go on with a run that was stopped or killed, from the newest checkpoint that counts."""
 
+import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -130,13 +131,14 @@ def _checkpoint_to_resume(folder: RunFolder, observer: Observer) -> Checkpoint |
     """
     if any(event.kind == ROLLOUTS_ONLY for event in folder.events()):
         raise RecipeError(
-            f"{folder.path} only recorded episodes; learn from them by `rollwright train --from {folder.path}`."
+            f"{folder.path} only recorded episodes; learn from them by `rollwright train --from "
+            f"{shlex.quote(str(folder.path))}`."
         )
     followed = [restored_text(event.fields["path"]) for event in folder.events() if event.kind == REPLAY]
     if followed:
         raise RecipeError(
             f"{folder.path} replays {followed[0]}; a replay is not gone on with: delete {folder.path} and give "
-            f"`rollwright replay {followed[0]}` again."
+            f"`rollwright replay {shlex.quote(followed[0])}` again."
         )
     choice = folder.newest_checkpoint()
     for refused in choice.refused:

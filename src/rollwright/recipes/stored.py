@@ -1,5 +1,6 @@
 """The recipe of a stored run beside the defaults of this version: what would mean another experiment today."""
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,17 @@ def refuse_changed_defaults(run: Path, settings: Sequence[str] = ()) -> None:
     origins = {value.key: value.origin for value in folder.manifest.configuration}
     resolve_text(folder.recipe_toml, origin=f"run {run.name}", settings=settings)
     changed = changed_defaults(folder.recipe_toml, origins)
+    edited = {c.key: value for c in changed for value in _before_edit(c, folder)}
+    if edited:
+        listed = "; ".join(
+            f"{c.key} was {_shown(edited[c.key])} and is {_shown(c.stored)} there now"
+            for c in changed
+            if c.key in edited
+        )
+        raise RecipeError(
+            f"recipe.toml of {run} was changed since its manifest was written: {listed}. Put back what it was; or, to "
+            "go on with these values as a segment of its own, give --new-segment with the reason."
+        )
     if changed:
         listed = "; ".join(f"{c.key} was {_shown(c.stored)} and is {_shown(c.now)} now" for c in changed)
         raise RecipeError(
@@ -85,6 +97,14 @@ def changed_defaults(text: str, origins: Mapping[str, str]) -> tuple[ChangedDefa
         for key in sorted(stored.keys() | now.keys())
         if stored.get(key) != now.get(key)
     )
+
+
+def _before_edit(change: ChangedDefault, folder: RunFolder) -> tuple[Plain, ...]:
+    """What the manifest holds where the stored recipe says otherwise: somebody edited it; else nothing."""
+    held = {one.key: one.value for one in folder.manifest.configuration}.get(change.key)
+    if not held or json.loads(held) == change.stored:
+        return ()
+    return (json.loads(held),)
 
 
 def _written(tree: Tree, prefix: str, origins: Mapping[str, str]) -> Tree:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,9 @@ def test_several_runs_begin_with_what_differs_and_are_drawn_over_each_other(tmp_
 
 def test_runs_of_one_name_are_told_apart(tmp_path):
     paths = [written_run(tmp_path / place / "run", steps=1) for place in ("a", "b")]
+    stored = paths[1] / "manifest.json"
+    tree = json.loads(stored.read_text())
+    stored.write_text(json.dumps(tree | {"run": tree["run"] | {"run_id": "another"}}))
     assert [run.numbers.name for run in read_runs(paths)] == ["run", "run (2)"]
 
 
@@ -171,6 +175,13 @@ def test_a_folder_given_twice_is_refused(tmp_path):
     run = written_run(tmp_path / "run", steps=1)
     with pytest.raises(ViewerError, match="given twice"):
         write_report([run, tmp_path / "." / "run"], tmp_path / "out")
+
+
+def test_a_copy_of_a_run_is_refused_beside_it(tmp_path):
+    run = written_run(tmp_path / "run", steps=1)
+    shutil.copytree(run, tmp_path / "copy")
+    with pytest.raises(ViewerError, match="is a copy of"):
+        write_report([run, tmp_path / "copy"], tmp_path / "out")
 
 
 @pytest.mark.parametrize("place", ["run", "run/reports"])

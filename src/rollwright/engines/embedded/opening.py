@@ -191,9 +191,11 @@ def _proven_multiple(make: Callable[[int], DenseRunner]) -> int:
         found = probe(make(row_multiple))
         if found is None:
             return row_multiple
+    threads = torch.get_num_threads()
+    *some, last = (str(number) for number in (1, 2, 4, 8) if number != threads)
     raise DeterminismError(
-        f"the deterministic mode cannot be kept on this machine with {torch.get_num_threads()} threads: {found}. "
-        "Try 1, 2, 4 or 8 threads, which were seen to hold, or set engine.mode to 'fast'."
+        f"the deterministic mode cannot be kept on this machine with {threads} thread{'s'[: threads != 1]}: {found}. "
+        f"Try {', '.join(some)} or {last} threads, which were seen to hold elsewhere, or set engine.mode to 'fast'."
     )
 
 

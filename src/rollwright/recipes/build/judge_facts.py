@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rollwright.evidence import UNKNOWN, JudgeSection
 from rollwright.recipes.build.judges import AnyJudgeConfig
-from rollwright.recipes.build.machine import package_folder, sources_sha256
+from rollwright.recipes.build.machine import package_sha256
 from rollwright.recipes.config.judges import GradeJudgeConfig, JudgeConfig, RubricJudgeConfig
 from rollwright.recipes.config.recipe import RecipeConfig
 from rollwright.record import Verifier, digest
@@ -108,7 +108,7 @@ def _prompt_sha256(config: AnyJudgeConfig | None) -> str:
             written = Path(config.rubric).read_text(encoding="utf-8")
         case _:
             pass
-    return digest([sources_sha256(package_folder() / "verifiers" / "judging"), written])
+    return digest([package_sha256("verifiers/judging"), written])
 
 
 def _calibration_sha256(config: AnyJudgeConfig | None) -> str | None:

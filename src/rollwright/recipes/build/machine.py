@@ -4,7 +4,8 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -20,6 +21,7 @@ __all__ = [
     "framework_versions",
     "machine_section",
     "package_folder",
+    "package_sha256",
     "role_threads",
     "sources_sha256",
 ]
@@ -51,12 +53,38 @@ def package_folder() -> Path:
     return Path(__file__).resolve().parents[2]
 
 
+def package_sha256(room: str = "") -> str:
+    """`sources_sha256` of this package or of a room of it, as the files were when this process first asked.
+
+    Args:
+        room: a folder below the package, such as `recipes/worlds`; empty: the whole package.
+    """
+    inside = f"{room}/" if room else ""
+    return _sha256_of(
+        (path.removeprefix(inside), sha256) for path, sha256 in _package_sources() if path.startswith(inside)
+    )
+
+
 def sources_sha256(folder: Path) -> str:
     """One digest of all Python sources, queries and presets below a folder, by their path there."""
+    return _sha256_of(_sources_of(folder))
+
+
+@cache
+def _package_sources() -> tuple[tuple[str, str], ...]:
+    return _sources_of(package_folder())
+
+
+def _sources_of(folder: Path) -> tuple[tuple[str, str], ...]:
+    """Path and digest of each source, in the order of the paths."""
+    paths = sorted(p for p in folder.rglob("*") if p.suffix in _SOURCES and p.is_file())
+    return tuple((p.relative_to(folder).as_posix(), hashlib.sha256(p.read_bytes()).hexdigest()) for p in paths)
+
+
+def _sha256_of(sources: Iterable[tuple[str, str]]) -> str:
     whole = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.suffix in _SOURCES and p.is_file()):
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
-        whole.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
+    for path, sha256 in sources:
+        whole.update(f"{path} {sha256}\n".encode())
     return whole.hexdigest()
 
 

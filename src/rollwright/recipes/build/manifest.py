@@ -29,8 +29,8 @@ from rollwright.recipes.build.machine import (
     framework_versions,
     machine_section,
     package_folder,
+    package_sha256,
     role_threads,
-    sources_sha256,
 )
 from rollwright.recipes.build.objective import build_objective
 from rollwright.recipes.build.pinned import code_digests
@@ -108,7 +108,7 @@ def build_manifest(resolved: Resolved, facts: ManifestFacts) -> Manifest:
             code_commit=commit,
             config_sha256=config_sha256(recipe),
             framework_versions=framework_versions(),
-            code_sha256=sources_sha256(package_folder()),
+            code_sha256=package_sha256(),
             code_diff_sha256=diff_sha256(package_folder()),
             source_run_id=facts.source_run_id,
             parent_checkpoint_sha256=facts.parent_checkpoint_sha256,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rollwright.environments import McpEnvironment
 from rollwright.evidence import UNKNOWN
-from rollwright.recipes.build.machine import package_folder, sources_sha256
+from rollwright.recipes.build.machine import package_sha256, sources_sha256
 from rollwright.recipes.build.model import weights_path
 from rollwright.recipes.build.world import BuiltWorld
 from rollwright.recipes.config.model import FreshModelConfig, ModelConfig
@@ -29,9 +29,8 @@ def code_digests(recipe: RecipeConfig) -> Mapping[str, str]:
     Args:
         recipe: the modules that it names by `package.module:name`, and those of its worlds, are among them.
     """
-    root = package_folder()
-    found = {f"code/{room}": sources_sha256(root / room) for room in _ROOMS}
-    found["code/worlds"] = sources_sha256(root / "recipes" / "worlds")
+    found = {f"code/{room}": package_sha256(room) for room in _ROOMS}
+    found["code/worlds"] = package_sha256("recipes/worlds")
     for module in sorted(set(_modules(recipe.model_dump(mode="json")))):
         sha256 = _module_sha256(module)
         if sha256 is not None:

@@ -93,7 +93,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[MeasuredRun, ...]:
     """Read run folders; runs of one name are told apart by a number behind it.
 
     Raises:
-        ViewerError: where a run is given twice, or is damaged.
+        ViewerError: where a run or its copy is given twice, or is damaged.
         EvidenceError: where one is no run, or of another schema.
     """
     places = [path.resolve() for path in paths]
@@ -101,9 +101,14 @@ def read_runs(paths: Sequence[Path]) -> tuple[MeasuredRun, ...]:
     if twice is not None:
         raise ViewerError(f"{twice} is given twice; a run is no evidence beside itself. Give each folder once.")
     taken: dict[str, int] = {}
+    places_of: dict[str, Path] = {}
     runs: list[MeasuredRun] = []
     for path in paths:
         run = _read(path)
+        run_id = run.numbers.manifest.run.run_id
+        first = places_of.setdefault(run_id, path)
+        if first is not path:
+            raise ViewerError(f"{path} is a copy of {first}: both are run {run_id}. Give one of the two.")
         count = taken[run.numbers.name] = taken.get(run.numbers.name, 0) + 1
         named = run.numbers.name if count == 1 else f"{run.numbers.name} ({count})"
         runs.append(replace(run, numbers=replace(run.numbers, name=named)))
