@@ -2,13 +2,16 @@
 
 import dataclasses
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from rollwright.record import (
+    Receipt,
     RecordError,
     Runs,
     Sampling,
@@ -18,8 +21,10 @@ from rollwright.record import (
     ids,
     logprobs,
 )
+from rollwright.record.arrays import Lists, lists_of
 from rollwright.record.codec import (
     INLINE_TENSOR_BYTES,
+    ReceiptTable,
     ScoredVerdict,
     decode_evaluations,
     decode_ledger,
@@ -34,7 +39,9 @@ from rollwright.record.codec import (
     encode_trajectories,
     encode_verdicts,
 )
+from rollwright.record.columns import encode_columns
 from rollwright.record.run_length import run_length, run_lengths
+from rollwright.record.tables import FLOAT, RECEIPTS, Column, ListOf, Table
 from tests.evidence.runs import scored_trajectory
 from tests.record import strategies as s
 from tests.record.strategies import same
@@ -233,8 +240,47 @@ def test_equal_values_are_one_run():
 
 def test_runs_of_parts_of_a_stream_are_those_of_each_part_by_itself():
     stream = np.array([1.0, 1.0, 1.0, 0.0, -0.0, 2.0, 2.0, 2.0, 2.0])
-    spans = [(0, 3), (5, 9), (9, 9), (2, 7), (3, 3), (0, 9)]
-    for (start, stop), runs in zip(spans, run_lengths(stream, spans), strict=True):
-        assert same(runs, run_length(stream[start:stop]))
-        assert runs.expand().tobytes() == stream[start:stop].tobytes()
-        assert not (runs.n.flags.writeable or runs.v.flags.writeable)
+    spans = np.array([(0, 3), (5, 9), (9, 9), (2, 7), (3, 3), (0, 9)])
+    found = run_lengths(stream, spans)
+    for (start, stop), n, v in zip(spans.tolist(), parts_of(found.n), parts_of(found.v), strict=True):
+        assert same(Runs(n=n, v=v), run_length(stream[start:stop]))
+        assert Runs(n=n, v=v).expand().tobytes() == stream[start:stop].tobytes()
+
+
+def parts_of(lists: Lists) -> list[NDArray[Any]]:
+    return np.split(lists.values, np.cumsum(lists.lengths)[:-1])
+
+
+@given(st.lists(s.receipts, max_size=4))
+def test_receipts_as_a_table_are_read_as_the_records_that_they_are(receipts: list[Receipt]):
+    halves = [ReceiptTable(encode_receipts(receipts)), ReceiptTable(encode_receipts(receipts[:2]))]
+    joined = ReceiptTable.joined(halves)
+    assert len(joined) == len(receipts) + len(receipts[:2])
+    assert same(tuple(joined), (*receipts, *receipts[:2]))
+    assert encode_receipts(joined) is joined.table
+
+
+@given(s.receipts)
+def test_receipts_of_components_stand_beside_each_other(receipt: Receipt):
+    parts = [[dataclasses.replace(receipt, step=n) for n in steps] for steps in ((1, 2), (5, 6))]
+    found = ReceiptTable.interleaved([ReceiptTable(encode_receipts(part)) for part in parts])
+    assert [one.step for one in found] == [1, 5, 2, 6]
+
+
+@given(s.receipts)
+def test_what_has_no_influence_moved_nothing(receipt: Receipt):
+    told = {"a": 0.0, "b": 0.5, "c": float("nan")}
+    rows = [dataclasses.replace(receipt, trajectory_id=name, influence=value) for name, value in told.items()]
+    assert ReceiptTable(encode_receipts(rows)).trajectories_moved() == {"b"}
+
+
+def test_lists_of_a_stream_are_null_where_none_is_given():
+    stream, spans = np.arange(6, dtype=np.float32), np.array([(4, 6), (0, 2), (3, 3)])
+    lists = lists_of(stream, spans, np.array([True, False, True]))
+    table = Table(name="streams", key=(), columns=(Column(name="of", type=ListOf(FLOAT), is_nullable=True),))
+    assert encode_columns(table, {"of": lists}, 3).column("of").to_pylist() == [[4.0, 5.0], None, []]
+
+
+def test_a_column_of_one_value_a_row_takes_no_lists():
+    with pytest.raises(RecordError, match="lists of numbers"):
+        encode_columns(RECEIPTS, {"step": lists_of(np.arange(2), np.array([(0, 2)]))}, 1)

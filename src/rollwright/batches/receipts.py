@@ -16,7 +16,10 @@ from rollwright.algorithms.staleness.lag import lag_of
 from rollwright.batches.layout import StepBatch, UpdateOutcome, UpdatePlan
 from rollwright.batches.spans import counts_in, largest_of_spans, sums_of_spans
 from rollwright.batches.updates import components_of
-from rollwright.record import EligibleRow, Flag, Receipt, Runs, Segment
+from rollwright.record import EligibleRow, Flag, Segment
+from rollwright.record.arrays import lists_of
+from rollwright.record.codec import ReceiptTable
+from rollwright.record.columns import Values
 from rollwright.record.run_length import run_lengths
 
 __all__ = ["eligible_rows", "receipts_of"]
@@ -63,7 +66,7 @@ class _Told:
     """Largest over kept tokens."""
 
 
-def receipts_of(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective) -> tuple[Receipt, ...]:
+def receipts_of(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective) -> ReceiptTable:
     """One receipt for each eligible segment of the update's rows and each component.
 
     Args:
@@ -77,11 +80,16 @@ def receipts_of(plan: UpdatePlan, outcome: UpdateOutcome, objective: Objective) 
     entries = _entries(plan)
     spans = np.array([(entry.start, entry.stop) for entry in entries], np.int64).reshape(-1, 2)
     applied = _apply(plan, outcome, objective.component)
-    regularizers = [regularizer.component for regularizer in objective.regularizers]
-    numbers = _tell(plan.batch, outcome, applied, spans)
-    parts = [_main_receipts(plan, outcome, entries, applied, numbers)]
-    parts.extend(_regularizer_receipts(plan, outcome, entries, numbers, name) for name in regularizers)
-    return tuple(receipt for of_segment in zip(*parts, strict=True) for receipt in of_segment)
+    told = _tell(plan.batch, outcome, applied, spans)
+    shared = _shared_columns(plan, entries, told)
+    main = _main_columns(plan.batch, outcome, entries, spans, applied, told)
+    other = _regularizer_columns(outcome, entries, told)
+    own = {objective.component: main} | {regularizer.component: other for regularizer in objective.regularizers}
+    parts = [
+        ReceiptTable.of_columns(shared | _component_columns(plan, outcome, spans, name) | columns, len(entries))
+        for name, columns in own.items()
+    ]
+    return ReceiptTable.interleaved(parts)
 
 
 def eligible_rows(
@@ -147,97 +155,80 @@ def _tell(batch: StepBatch, outcome: UpdateOutcome, applied: _Applied, spans: ND
     )
 
 
-def _main_receipts(
-    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], applied: _Applied, told: _Told
-) -> list[Receipt]:
-    batch, component = plan.batch, applied.component
-    spans = [(entry.start, entry.stop) for entry in entries]
+def _shared_columns(plan: UpdatePlan, entries: Sequence[_Entry], told: _Told) -> dict[str, Values]:
+    """What the receipts of all components say alike."""
+    batch, num = plan.batch, len(entries)
+    return {
+        "step": [batch.step] * num,
+        "update": [plan.update] * num,
+        "model": [batch.model] * num,
+        "trajectory_id": _names(batch, entries),
+        "segment": [entry.segment.segment for entry in entries],
+        "row_index": [entry.row for entry in entries],
+        "lag": _lags(batch, entries),
+        "num_eligible": told.eligible,
+    }
+
+
+def _component_columns(
+    plan: UpdatePlan, outcome: UpdateOutcome, spans: NDArray[np.int64], component: str
+) -> dict[str, Values]:
+    return {
+        "component": [component] * len(spans),
+        "token_weight": run_lengths(plan.token_weights[component], spans),
+        "loss": _losses(outcome, component, spans),
+    }
+
+
+def _main_columns(
+    batch: StepBatch,
+    outcome: UpdateOutcome,
+    entries: Sequence[_Entry],
+    spans: NDArray[np.int64],
+    applied: _Applied,
+    told: _Told,
+) -> dict[str, Values]:
     # A withheld segment was not scored: null, not NaN.
-    scored = [entry.withheld is None for entry in entries]
-    taught = [True] * len(entries)
-    names, lags = _names(batch, entries), _lags(batch, entries)
-    advantages = run_lengths(batch.advantages.astype(np.float32), spans)
-    weights = run_lengths(plan.token_weights[component], spans)
-    flags = run_lengths(_flags(batch, outcome, applied, entries), spans)
-    corrections = _corrections(outcome, applied, spans)
-    losses = _losses(outcome, component, spans)
-    proximal = _parts(outcome.proximal, spans, scored)
-    current = _parts(outcome.current, spans, scored)
-    reference = _parts(outcome.reference, spans, scored)
-    teacher = _parts(batch.scores.get("teacher"), spans, taught)
-    predicted = _parts(batch.scores.get("predicted"), spans, taught)
-    targets = _parts(batch.value_targets, spans, taught)
-    return [
-        Receipt(
-            step=batch.step,
-            update=plan.update,
-            model=batch.model,
-            component=component,
-            trajectory_id=names[index],
-            segment=entry.segment.segment,
-            row_index=entry.row,
-            lag=lags[index],
-            num_eligible=told.eligible[index],
-            num_kept=told.kept[index],
-            untrained_reason=entry.withheld or _main_reason(batch, entry, told, index),
-            advantage=advantages[index],
-            token_weight=weights[index],
-            correction=corrections[index],
-            flags=flags[index],
-            proximal_logprobs=proximal[index],
-            current_logprobs=current[index],
-            reference_logprobs=reference[index],
-            teacher_logprobs=teacher[index],
-            predicted_values=predicted[index],
-            value_targets=targets[index],
-            entropy=told.entropy[index],
-            max_log_ratio=told.log_ratio[index],
-            loss=losses[index],
-            influence=told.influence[index],
-        )
-        for index, entry in enumerate(entries)
-    ]
+    is_scored = np.array([entry.withheld is None for entry in entries], np.bool_)
+    columns: dict[str, Values] = {
+        "num_kept": told.kept,
+        "untrained_reason": [entry.withheld or _main_reason(batch, entry, told, i) for i, entry in enumerate(entries)],
+        "advantage": run_lengths(batch.advantages.astype(np.float32), spans),
+        "flags": run_lengths(_flags(batch, outcome, applied, entries), spans),
+        "entropy": told.entropy,
+        "max_log_ratio": told.log_ratio,
+        "influence": told.influence,
+    }
+    if outcome.correction is not None:
+        corrections = np.where(applied.trained, outcome.correction, np.float32(1))
+        columns["correction"] = run_lengths(corrections, spans)
+    scores = {
+        "proximal_logprobs": outcome.proximal,
+        "current_logprobs": outcome.current,
+        "reference_logprobs": outcome.reference,
+    }
+    given = {
+        "teacher_logprobs": batch.scores.get("teacher"),
+        "predicted_values": batch.scores.get("predicted"),
+        "value_targets": batch.value_targets,
+    }
+    columns |= {name: lists_of(s, spans, is_scored) for name, s in scores.items() if s is not None}
+    columns |= {name: lists_of(s, spans) for name, s in given.items() if s is not None}
+    return columns
 
 
-def _regularizer_receipts(
-    plan: UpdatePlan, outcome: UpdateOutcome, entries: Sequence[_Entry], told: _Told, component: str
-) -> list[Receipt]:
+def _regularizer_columns(outcome: UpdateOutcome, entries: Sequence[_Entry], told: _Told) -> dict[str, Values]:
     """A regularizer acts on all trained tokens; it has no advantage, and so no influence."""
-    batch = plan.batch
-    spans = [(entry.start, entry.stop) for entry in entries]
-    weights, losses = run_lengths(plan.token_weights[component], spans), _losses(outcome, component, spans)
-    names, lags = _names(batch, entries), _lags(batch, entries)
-    return [
-        Receipt(
-            step=batch.step,
-            update=plan.update,
-            model=batch.model,
-            component=component,
-            trajectory_id=names[index],
-            segment=entry.segment.segment,
-            row_index=entry.row,
-            lag=lags[index],
-            num_eligible=told.eligible[index],
-            num_kept=told.trained[index] if outcome.is_applied else 0,
-            untrained_reason=entry.withheld,
-            advantage=None,
-            token_weight=weights[index],
-            correction=None,
-            flags=None,
-            proximal_logprobs=None,
-            current_logprobs=None,
-            loss=losses[index],
-            influence=0.0,
-        )
-        for index, entry in enumerate(entries)
-    ]
+    return {
+        "num_kept": told.trained if outcome.is_applied else [0] * len(entries),
+        "untrained_reason": [entry.withheld for entry in entries],
+        "influence": [0.0] * len(entries),
+    }
 
 
-def _losses(outcome: UpdateOutcome, component: str, spans: Sequence[tuple[int, int]]) -> list[float]:
+def _losses(outcome: UpdateOutcome, component: str, spans: NDArray[np.int64]) -> list[float]:
     losses = outcome.token_losses.get(component)
-    if losses is None:
-        return [0.0] * len(spans)
-    return sums_of_spans(losses, np.array(spans, np.int64).reshape(-1, 2)).tolist()
+    return [0.0] * len(spans) if losses is None else sums_of_spans(losses, spans).tolist()
 
 
 def _flags(
@@ -251,12 +242,6 @@ def _flags(
         if entry.withheld in bits:
             flags[entry.start : entry.stop] |= np.uint16(bits[entry.withheld])
     return flags
-
-
-def _corrections(outcome: UpdateOutcome, applied: _Applied, spans: Sequence[tuple[int, int]]) -> Sequence[Runs | None]:
-    if outcome.correction is None:
-        return [None] * len(spans)
-    return run_lengths(np.where(applied.trained, outcome.correction, np.float32(1)), spans)
 
 
 def _main_reason(batch: StepBatch, entry: _Entry, told: _Told, index: int) -> str | None:
@@ -282,16 +267,3 @@ def _log_ratios(batch: StepBatch, outcome: UpdateOutcome, kept: NDArray[np.bool_
     """|current - behavior| of kept tokens, of proximal where they are equal: how far each is off-policy in all."""
     current = outcome.proximal if outcome.current is None else outcome.current
     return None if current is None else np.abs(current[kept].astype(np.float64) - batch.behavior[kept])
-
-
-def _parts(
-    stream: NDArray[np.float32] | NDArray[np.float64] | None,
-    spans: Sequence[tuple[int, int]],
-    is_stored: Sequence[bool],
-) -> Sequence[NDArray[np.float32] | None]:
-    """A stream as receipts store it: of a copy, read-only, the part of each span, or none."""
-    if stream is None:
-        return [None] * len(spans)
-    values = stream.astype(np.float32)
-    values.flags.writeable = False
-    return [values[start:stop] if stored else None for (start, stop), stored in zip(spans, is_stored, strict=True)]

@@ -7,17 +7,17 @@ through a function. Compression and encodings are the writer's.
 import hashlib
 import mimetypes
 from collections import defaultdict
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TypeVar, cast
+from typing import TypeVar, cast, overload
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rollwright.record.arrays import frozen_array
-from rollwright.record.columns import as_field_map, decode_column, encode_records, encode_rows
+from rollwright.record.columns import Values, as_field_map, decode_column, encode_columns, encode_records, encode_rows
 from rollwright.record.engine import Sampling
 from rollwright.record.environment import NamedValue, Task
 from rollwright.record.rows import (
@@ -48,6 +48,7 @@ from rollwright.record.verifier import Span, Verdict
 
 __all__ = [
     "EncodedTrajectories",
+    "ReceiptTable",
     "ScoredVerdict",
     "decode_evaluations",
     "decode_ledger",
@@ -185,9 +186,61 @@ def decode_verdicts(table: pa.Table) -> tuple[ScoredVerdict, ...]:
     return tuple(_verdict(row) for row in _maps(VERDICTS, table, components=NamedValue))
 
 
+class ReceiptTable(Sequence[Receipt]):
+    """Receipts that were made as columns, and are records only where one is looked at."""
+
+    def __init__(self, table: pa.Table) -> None:
+        """Of the rows of `encode_receipts`."""
+        self.table = table
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, Values], num_rows: int) -> "ReceiptTable":
+        """From the fields of `num_rows` receipts by name; what is not given is None in all."""
+        return cls(encode_columns(RECEIPTS, columns, num_rows))
+
+    @classmethod
+    def joined(cls, tables: Sequence["ReceiptTable"]) -> "ReceiptTable":
+        """One behind the other."""
+        if not tables:
+            return cls(encode_records(RECEIPTS, ()))
+        return cls(pa.concat_tables([one.table for one in tables]).combine_chunks())
+
+    @classmethod
+    def interleaved(cls, parts: Sequence["ReceiptTable"]) -> "ReceiptTable":
+        """The first of each of some equally long parts, then the second of each, and so on."""
+        if len(parts) == 1:
+            return parts[0]
+        order = np.arange(sum(map(len, parts))).reshape(len(parts), -1).T.ravel()
+        return cls(cls.joined(parts).table.take(pa.array(order)).combine_chunks())
+
+    def trajectories_moved(self) -> frozenset[str]:
+        """Ids of those with any influence."""
+        names = cast("list[str]", self.table.column("trajectory_id").to_pylist())
+        moved = cast("list[float]", self.table.column("influence").to_pylist())
+        return frozenset(name for name, influence in zip(names, moved, strict=True) if influence > 0)
+
+    def __len__(self) -> int:
+        """How many."""
+        return self.table.num_rows
+
+    @overload
+    def __getitem__(self, index: int) -> Receipt: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Receipt]: ...
+
+    def __getitem__(self, index: int | slice) -> Receipt | Sequence[Receipt]:
+        """Receipts as records."""
+        return decode_receipts(self.table)[index]
+
+    def __iter__(self) -> Iterator[Receipt]:
+        """All, as records."""
+        return iter(decode_receipts(self.table))
+
+
 def encode_receipts(receipts: Sequence[Receipt]) -> pa.Table:
     """Receipts as a table."""
-    return encode_records(RECEIPTS, receipts)
+    return receipts.table if isinstance(receipts, ReceiptTable) else encode_records(RECEIPTS, receipts)
 
 
 def decode_receipts(table: pa.Table) -> tuple[Receipt, ...]:

@@ -17,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rollwright.record.arrays import Lists
 from rollwright.record.errors import RecordError
+from rollwright.record.run_length import RunLists
 from rollwright.record.tables import (
     FLOAT,
     TEXT,
@@ -32,10 +34,22 @@ from rollwright.record.tables import (
     Table,
 )
 
-__all__ = ["Maker", "arrow_schema", "arrow_type", "as_field_map", "decode_column", "encode_records", "encode_rows"]
+__all__ = [
+    "Maker",
+    "Values",
+    "arrow_schema",
+    "arrow_type",
+    "as_field_map",
+    "decode_column",
+    "encode_columns",
+    "encode_records",
+    "encode_rows",
+]
 
 Maker = Callable[..., object]
 """Makes a record of a STRUCT's fields, given by name."""
+Values = Sequence[object] | Lists | RunLists
+"""Of one column: one a row, or the numbers of all rows at once."""
 
 _INTEGERS: Mapping[str, type[np.signedinteger | np.unsignedinteger]] = {
     "BIGINT": np.int64,
@@ -114,6 +128,21 @@ def encode_records(table: Table, records: Sequence[object], **given: Sequence[ob
     return _encode_columns(table, [given[name] if name in given else next(own) for name in named])
 
 
+def encode_columns(table: Table, columns: Mapping[str, Values], num_rows: int) -> pa.Table:
+    """Columns as one Arrow table.
+
+    Args:
+        table: the columns.
+        columns: their values by name; null where a column is not among them.
+        num_rows: that each has.
+
+    Raises:
+        RecordError: for a value that the column cannot hold (missing, of another type, out of range, not finite).
+    """
+    missing = [None] * num_rows
+    return _encode_columns(table, [columns.get(column.name, missing) for column in table.columns])
+
+
 def decode_column(column: Column, array: pa.ChunkedArray, make: Maker) -> list[object]:
     """The values of one column.
 
@@ -133,7 +162,7 @@ def as_field_map(**fields: object) -> Mapping[str, object]:
     return fields
 
 
-def _encode_columns(table: Table, columns: Sequence[Sequence[object]]) -> pa.Table:
+def _encode_columns(table: Table, columns: Sequence[Values]) -> pa.Table:
     arrays = [_encode_column(table, c, values) for c, values in zip(table.columns, columns, strict=True)]
     return pa.Table.from_arrays(arrays, schema=arrow_schema(table))
 
@@ -147,18 +176,32 @@ def _fields(records: Sequence[object], names: tuple[str, ...]) -> list[tuple[obj
     return list(zip(*map(operator.attrgetter(*names), records), strict=True))
 
 
-def _encode_column(table: Table, column: Column, values: Sequence[object]) -> pa.Array:
+def _encode_column(table: Table, column: Column, values: Values) -> pa.Array:
     try:
         array = _encode(column.type, values, column.numbers)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise RecordError(f"{table.name}.{column.name}: {error}") from error
     if array.null_count and not column.is_nullable:
-        row = next(i for i, v in enumerate(values) if v is None)
+        row = array.is_valid().to_pylist().index(False)
         raise RecordError(f"{table.name}.{column.name} is missing in row {row}; it is never null.")
     return array
 
 
-def _encode(of: ColumnType, values: Sequence[object], numbers: Numbers) -> pa.Array:
+def _encode(of: ColumnType, values: Values, numbers: Numbers) -> pa.Array:
+    match of, values:
+        case ListOf(item=Scalar() as item), Lists():
+            return _list_array(item, values, numbers)
+        case StructOf(), RunLists():
+            fields = zip(of.fields, (values.n, values.v), strict=True)
+            children = [_encode(inner, part, numbers) for (_, inner), part in fields]
+            return pa.StructArray.from_arrays(children, fields=_fields_of(of))
+        case _, Lists() | RunLists():
+            raise TypeError("expected one value a row and was given lists of numbers")
+        case _:
+            return _encode_values(of, values, numbers)
+
+
+def _encode_values(of: ColumnType, values: Sequence[object], numbers: Numbers) -> pa.Array:
     if _are_missing(values):
         return pa.nulls(len(values), arrow_type(of))
     match of:
@@ -234,12 +277,18 @@ def _check_numbers(values: NDArray[np.floating], numbers: Numbers) -> None:
 def _encode_arrays(item: Scalar, values: Sequence[object], numbers: Numbers) -> pa.Array:
     is_given, given = _given(values)
     arrays = cast("Sequence[NDArray[np.generic]]", given)
-    offsets = _offsets(arrays, is_given)
     # An empty list has no numbers, and so no say in their type.
     parts = [a for a in arrays if len(a)]
     flat = np.concatenate(parts) if parts else _NO_NUMBERS
+    return _list_array(item, Lists(lengths=_lengths(arrays, is_given), values=flat, is_given=is_given), numbers)
+
+
+def _list_array(item: Scalar, lists: Lists, numbers: Numbers) -> pa.Array:
     return pa.ListArray.from_arrays(
-        pa.array(offsets), pa.array(_cast(item, flat, numbers)), type=arrow_type(ListOf(item)), mask=_mask(is_given)
+        pa.array(_offsets(lists.lengths)),
+        pa.array(_cast(item, lists.values, numbers)),
+        type=arrow_type(ListOf(item)),
+        mask=None if lists.is_given is None else _mask(lists.is_given),
     )
 
 
@@ -254,11 +303,16 @@ def _mask(is_given: NDArray[np.bool_]) -> pa.Array | None:
     return None if is_given.all() else pa.array(~is_given)
 
 
-def _offsets(lists: Sequence[Sized], is_given: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Where the list of each row begins and ends, of those that are given."""
+def _lengths(lists: Sequence[Sized], is_given: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Of the list of each row; 0 where none is given."""
     lengths = np.zeros(len(is_given), np.int32)
     lengths[is_given] = np.fromiter(map(len, lists), np.int32, len(lists))
-    offsets = np.zeros(len(is_given) + 1, dtype=np.int32)
+    return lengths
+
+
+def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int32]:
+    """Where the list of each row begins and ends."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
@@ -287,7 +341,7 @@ def _encode_lists(of: ListOf, values: Sequence[object], numbers: Numbers) -> pa.
     if any(map(operator.is_, flat, repeat(None))):
         raise ValueError("a list holds a null")
     return pa.ListArray.from_arrays(
-        pa.array(_offsets(lists, is_given)),
+        pa.array(_offsets(_lengths(lists, is_given))),
         _encode(of.item, flat, numbers),
         type=arrow_type(of),
         mask=_mask(is_given),
@@ -325,7 +379,7 @@ def _encode_maps(values: Sequence[object], of: MapOf) -> pa.Array:
     keys = [key for m in maps for key in (sorted(m) if len(m) > 1 else m)]
     items = [m[key] for m in maps for key in (sorted(m) if len(m) > 1 else m)]
     return pa.MapArray.from_arrays(
-        pa.array(_offsets(maps, is_given)),
+        pa.array(_offsets(_lengths(maps, is_given))),
         _encode_scalars(of.key, keys, Numbers.ANY),
         _encode_scalars(of.value, items, Numbers.ANY),
     )

@@ -23,7 +23,8 @@ from rollwright.batches import (
     receipts_of,
     update_metrics,
 )
-from rollwright.record import Group, Metric, Receipt
+from rollwright.record import Group, Metric
+from rollwright.record.codec import ReceiptTable
 from rollwright.runtime.parts import Learner
 
 __all__ = ["Learned", "Lesson", "learn", "queue_metrics", "reference_metrics"]
@@ -46,7 +47,7 @@ class Learned:
     """What a step of learning came to."""
 
     updates: Sequence[tuple[UpdatePlan, UpdateOutcome]]
-    receipts: tuple[Receipt, ...]
+    receipts: ReceiptTable
     metrics: tuple[Metric, ...]
     seconds: float
 
@@ -79,7 +80,7 @@ def learn(
         # Before the updates, which may move a coefficient inside the credit: they take in what the credit saw.
         advance_memories(objective, credit_inputs(batch, range(len(batch.rows)), batch.acts))
     outcome = learner.train(batch, objective, first_update=first_update)
-    receipts: list[Receipt] = []
+    receipts: list[ReceiptTable] = []
     metrics: list[Metric] = [*batch_metrics(batch, success_at=lesson.success_at, now=now()), *waited]
     reference: NDArray[np.float32] | None = None
     if lesson.measures_reference:
@@ -88,9 +89,14 @@ def learn(
         metrics += reference_metrics(scores, batch, seconds=time.monotonic() - asked, now=now())
         reference = scores.logprobs
     for plan, update in outcome:
-        receipts += receipts_of(plan, update, objective)
+        receipts.append(receipts_of(plan, update, objective))
         metrics += update_metrics(plan, update, objective, now=now(), success_at=lesson.success_at, reference=reference)
-    return Learned(updates=outcome, receipts=tuple(receipts), metrics=tuple(metrics), seconds=time.monotonic() - began)
+    return Learned(
+        updates=outcome,
+        receipts=ReceiptTable.joined(receipts),
+        metrics=tuple(metrics),
+        seconds=time.monotonic() - began,
+    )
 
 
 def queue_metrics(groups: Sequence[Group], *, step: int, now: datetime) -> tuple[Metric, ...]:

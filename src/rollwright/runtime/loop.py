@@ -309,7 +309,7 @@ class Loop:
             groups=collected.groups,
             ledger=taken.ledger,
             graders=parts.graders,
-            num_useful=len({receipt.trajectory_id for receipt in taken.learned.receipts if receipt.influence > 0}),
+            num_useful=len(taken.learned.receipts.trajectories_moved()),
         )
         measures = (*collected.measures, *parts.prompts.see(collected.groups), *self._recoveries())
         of_step = step_metrics(

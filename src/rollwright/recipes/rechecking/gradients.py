@@ -1,6 +1,6 @@
 """Advantages, weights, flags, corrections and losses of a step, made again and compared with its receipts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +42,7 @@ class RebuiltUpdate:
 
     plan: UpdatePlan
     outcome: UpdateOutcome
-    receipts: tuple[Receipt, ...]
+    receipts: Sequence[Receipt]
     """What would be stored of it."""
     stored: Mapping[tuple[str, str, int], Receipt]
     """By component, trajectory and segment."""
