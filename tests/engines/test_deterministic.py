@@ -181,6 +181,25 @@ def test_the_probe_sees_a_row_that_depends_on_its_neighbors():
     assert "decode step 1" in found
 
 
+def test_the_probe_sees_one_width_of_a_step_that_has_a_kernel_of_its_own():
+    class Leaky:
+        """A runner whose logits differ in steps of 5 rows alone."""
+
+        def __init__(self):
+            settings = EmbeddedSettings(num_slots=8, max_context_tokens=400)
+            self._inner = opening.make_runner(MODEL, settings)
+
+        def __getattr__(self, name):
+            return getattr(self._inner, name)
+
+        def decode(self, places, token_ids, positions):
+            return self._inner.decode(places, token_ids, positions) + np.float32(1e-5) * (len(token_ids) == 5)
+
+    found = probe(Leaky())  # pyright: ignore[reportArgumentType] - a stand-in
+    assert found is not None
+    assert "in a decode step of 5 rows" in found
+
+
 def test_the_probe_sees_a_few_tokens_that_are_multiplied_otherwise_alone():
     class Leaky:
         """A runner whose logits behind few new tokens hold a trace of how few they are."""

@@ -18,6 +18,8 @@ __all__ = ["Crowd", "probe"]
 _DELTA = 5
 """So few that alone they are the least rows that a product has."""
 _STEPS = 2
+_WIDTHS = 64
+"""Wider steps are like that one: what differs are kernels for few rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ def probe(runner: Runner) -> str | None:
             for what, first, second in zip(_STAGES, alone, together, strict=True):
                 if found is None and not np.array_equal(first, second):
                     found = f"a context of {prompt_tokens} tokens gives other bits {what} {crowd} than alone"
+    if found is None:
+        found = _odd_width(runner)
     for place in range(runner.num_places):
         runner.scrub(place)
     return found
@@ -95,6 +99,20 @@ def _run(runner: Runner, tokens: NDArray[np.int32], prompt_tokens: int, crowd: C
     found.append(_prefill(runner, tokens, [position, position + _DELTA], crowd))
     found += _decode(runner, tokens, position + _DELTA, crowd)
     return found
+
+
+def _odd_width(runner: Runner) -> str | None:
+    """Draw the same token in steps of every width: kernels are chosen by the number of rows."""
+
+    def drawn(width: int) -> Logits:
+        given, positions = np.zeros(width, dtype=np.int64), np.zeros(width, dtype=np.int64)
+        return runner.decode(np.arange(width), given, positions)[0]
+
+    alone = drawn(1)
+    for width in range(2, min(runner.num_places, _WIDTHS) + 1):
+        if not np.array_equal(alone, drawn(width)):
+            return f"a token gives other bits in a decode step of {width} rows than alone"
+    return None
 
 
 def _prefill(runner: Runner, tokens: NDArray[np.int32], bounds: Sequence[int], crowd: Crowd) -> Logits:

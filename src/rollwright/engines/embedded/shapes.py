@@ -9,7 +9,7 @@ __all__ = ["DENSE_FAMILIES", "ROW_MULTIPLE", "ROW_MULTIPLES", "DenseShape", "den
 DENSE_FAMILIES = ("llama (SmolLM2 too)", "qwen2", "qwen3")
 ROW_MULTIPLE = 8
 """Rows of every product of a prefill come in multiples of it, or of a larger one of `ROW_MULTIPLES`."""
-ROW_MULTIPLES = (4, ROW_MULTIPLE, 16)
+ROW_MULTIPLES = (2, 4, ROW_MULTIPLE, 16)
 """Multiples that a decode step is tried with in the deterministic mode, the cheapest first."""
 _STATIC_ROPE = frozenset({"default", "linear", "llama3", "yarn"})
 _DenseConfig = LlamaConfig | Qwen2Config | Qwen3Config
