@@ -12,7 +12,7 @@ All is counted on the event loop's thread. What is asked of a part twice at once
 the last of it look at a clock.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class TimeBook:
         self._thread_time = thread_time
         self._since = monotonic()
         self._worked: float | None = None
-        self._doing: Counter[tuple[RunPart, PartState]] = Counter()
+        self._doing: defaultdict[tuple[RunPart, PartState], int] = defaultdict(int)
         self._states: tuple[tuple[RunPart, PartState], ...] = ()
         self._is_anyone_at_work = False
         self._seconds: defaultdict[tuple[RunPart, PartState], float] = defaultdict(float)
@@ -127,13 +127,12 @@ class TimeBook:
 
     def _note_states(self) -> None:
         """What each part that is asked does from now on."""
-        self._states = tuple((part, self._state_of(part)) for part in _ASKED)
+        idle: PartState = "starved" if any(self._doing[part, "busy"] for part in _SAMPLING) else "blocked"
+        self._states = tuple((part, self._state_of(part, idle)) for part in _ASKED)
         self._is_anyone_at_work = any(state in ("busy", "syncing") for _, state in self._states)
 
-    def _state_of(self, part: RunPart) -> PartState:
+    def _state_of(self, part: RunPart, idle: PartState) -> PartState:
         for state in _SAID:
             if self._doing[part, state]:
                 return state
-        if part == "learner" or any(self._doing[other, "busy"] for other in _SAMPLING):
-            return "starved"
-        return "blocked"
+        return "starved" if part == "learner" else idle

@@ -5,6 +5,7 @@ No name is the beginning of another up to a slash: some services keep names as p
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from rollwright.evidence.gates import GateRecord
@@ -72,6 +73,7 @@ def _name(name: str, labels: Mapping[str, str]) -> str:
     return ".".join([_word(name), *told])
 
 
+@lru_cache(maxsize=4096)
 def _word(text: str) -> str:
     """What every service takes in a name."""
     return "".join(letter if letter.isalnum() or letter in "_-./ :" else "_" for letter in text)
