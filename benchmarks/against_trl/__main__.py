@@ -41,13 +41,20 @@ def trl_python() -> Path:
 def commands(job: Job) -> dict[str, Sequence[str]]:
     """What starts each side."""
     return {
-        "rollwright": [sys.executable, "-m", "benchmarks.against_trl.ours", *job.arguments()],
+        **own_commands(job),
         "trl": [str(trl_python()), "-m", "benchmarks.against_trl.theirs", *job.arguments()],
-        "floor": floor_command(job),
     }
 
 
-def floor_command(job: Job) -> Sequence[str]:
+def own_commands(job: Job) -> dict[str, Sequence[str]]:
+    """What starts our side and the floor."""
+    return {
+        "rollwright": [sys.executable, "-m", "benchmarks.against_trl.ours", *job.arguments()],
+        "floor": _floor_command(job),
+    }
+
+
+def _floor_command(job: Job) -> Sequence[str]:
     """What starts the bare matrix products of the same step."""
     given = {
         "--workload": job.workload.name,
@@ -103,11 +110,11 @@ def rows_of(workload: Workload, found: Comparison, *, has_target: bool) -> list[
             ratio=tokens["rollwright"] / tokens["trl"],
             note="the work of both sides",
         ),
-        *(_over_floor(f"{name}: {side} over the floor", found, side) for side in ("rollwright", "trl")),
+        *(over_floor(f"{name}: {side} over the floor", found, side) for side in ("rollwright", "trl")),
     ]
 
 
-def _over_floor(what: str, found: Comparison, side: str) -> Row:
+def over_floor(what: str, found: Comparison, side: str) -> Row:
     """A side's step over the bare matrix products of the live tokens."""
     ratio = found.ratio(side, "floor")
     return Row(

@@ -17,7 +17,6 @@ tiny model and one turn instead, so that the same goes through on a CPU.
 
 import argparse
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,7 +40,7 @@ ENDING_S = 15.0
 
 def steps(name: str, asked: argparse.Namespace) -> Report:
     """Whole steps of one workload, beside TRL where that is here."""
-    from benchmarks.against_trl.__main__ import commands, floor_command, rows_of
+    from benchmarks.against_trl.__main__ import commands, over_floor, own_commands, rows_of
     from benchmarks.against_trl.job import Job
     from benchmarks.paired import compare
     from benchmarks.workloads import WORKLOADS, model_folder
@@ -54,23 +53,14 @@ def steps(name: str, asked: argparse.Namespace) -> Report:
     try:
         sides = commands(job)
     except FileNotFoundError as error:
-        own_command = [sys.executable, "-m", "benchmarks.against_trl.ours", *job.arguments()]
-        alone = {"rollwright": own_command, "floor": floor_command(job)}
-        found = compare(alone, threads=asked.threads, **turns)
-        ratio = found.ratio("rollwright", "floor")
-        row = Row(
-            what=f"({name}) {workload.title}: step, over the floor",
-            ours=found.median("rollwright"),
-            peer=found.median("floor"),
-            ratio=ratio.value,
-            low=ratio.low,
-            high=ratio.high,
-            unit="s",
-            target_side="at_most",
-            note=f"without TRL: {error}",
-        )
+        found = compare(own_commands(job), threads=asked.threads, **turns)
+        row = over_floor(f"({name}) {workload.title}: step, over the floor", found, "rollwright")
         missing = failed("on_gpu", str(error), f"({name}) {workload.title}: step, beside TRL").rows
-        return Report(name=f"steps-{name}", rows=(row, *missing), about={"raw": found.to_json()})
+        return Report(
+            name=f"steps-{name}",
+            rows=(replace(row, note=f"without TRL: {error}"), *missing),
+            about={"raw": found.to_json()},
+        )
     found = compare(sides, threads=asked.threads, **turns)
     rows = rows_of(workload, found, has_target=False)
     return Report(name=f"steps-{name}", rows=tuple(rows), about={"raw": found.to_json()})
