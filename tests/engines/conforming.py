@@ -8,14 +8,8 @@ from rollwright.engines.conformance import BigramModel, Subject, varied_prompts
 from rollwright.engines.embedded import EmbeddedSettings, open_engine
 from rollwright.record import Engine
 from tests.engines.battery import manifest_of, no_weights
+from tests.engines.letters import MAX_CONTEXT, as_text
 from tests.engines.small import VOCAB, small_model
-
-MAX_CONTEXT = 64
-
-
-def as_text(token_ids):
-    """A letter a token."""
-    return "".join(chr(ord("0") + token) for token in token_ids)
 
 
 def reference_of(models: list[PreTrainedModel]):

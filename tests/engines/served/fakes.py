@@ -12,7 +12,7 @@ from safetensors.numpy import save, save_file
 from rollwright.engines.conformance import Subject, varied_prompts
 from rollwright.engines.served import ServedEngine, VllmSettings, open_vllm
 from rollwright.record import TensorSpec, WeightsManifest
-from tests.engines.conforming import MAX_CONTEXT, as_text
+from tests.engines.letters import MAX_CONTEXT, as_text
 
 FAKE = Path(__file__).with_name("fake_service.py")
 VOCAB = 64

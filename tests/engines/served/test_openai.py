@@ -7,7 +7,7 @@ import pytest
 from rollwright.engines import EngineError, EngineLostError
 from rollwright.engines.conformance import Subject, varied_prompts
 from rollwright.engines.served.openai import OpenAiSettings, open_openai
-from tests.engines.conforming import MAX_CONTEXT, as_text
+from tests.engines.letters import MAX_CONTEXT, as_text
 from tests.engines.served.completions import serving
 from tests.engines.served.fakes import VOCAB, reference
 from tests.engines.small import draw, request_of

@@ -20,7 +20,8 @@ from rollwright.recipes.build.engine import files_of, served_rule
 from rollwright.recipes.resolve import resolve
 from rollwright.record import WeightsManifest
 from rollwright.runtime.probes import EngineProbe, fixed_contexts
-from tests.engines.conforming import as_text, reference_of
+from tests.engines.conforming import reference_of
+from tests.engines.letters import as_text
 from tests.engines.small import VOCAB, small_model
 from tests.engines.test_conformance import failed, findings
 

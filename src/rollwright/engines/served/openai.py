@@ -37,12 +37,7 @@ from rollwright.record import (
 
 __all__ = ["OpenAiEngine", "OpenAiSettings", "open_openai"]
 
-_FINISHES: Mapping[str | None, Finish | None] = {
-    None: None,
-    "stop": "stop_token",
-    "length": "length",
-    "abort": "aborted",
-}
+_FINISHES: Mapping[str, Finish] = {"stop": "stop_token", "length": "length", "abort": "aborted"}
 _ZERO = 1e-4
 """Nats from 0 that the one token which is left may have."""
 
@@ -191,19 +186,19 @@ class OpenAiEngine:
         running = self._running[request.request_id] = _Running(session=request.session)
         tokens: list[int] = []
         scores: list[float] = []
-        finish: Finish | None = "aborted"
+        finish: Finish = "aborted"
         try:
-            async for event in self._until(running, until, self._events(request, room)):
-                tokens += event["token_ids"]
-                scores += _scores_of(event, request)
-                finish = _FINISHES[event.get("finish_reason")]
-                if finish is not None:
-                    break
-                while 0 < request.chunk_tokens <= len(tokens):
-                    size = request.chunk_tokens
-                    yield chunk_of(tokens[:size], scores[:size], version, version, None)
-                    tokens, scores = tokens[size:], scores[size:]
-                finish = "aborted"
+            async with contextlib.aclosing(self._until(running, until, self._events(request, room))) as events:
+                async for event in events:
+                    tokens += event["token_ids"]
+                    scores += _scores_of(event, request)
+                    if event.get("finish_reason") is not None:
+                        finish = _FINISHES[event["finish_reason"]]
+                        break
+                    while 0 < request.chunk_tokens <= len(tokens):
+                        size = request.chunk_tokens
+                        yield chunk_of(tokens[:size], scores[:size], version, version, None)
+                        tokens, scores = tokens[size:], scores[size:]
             yield chunk_of(tokens, scores, version, version, finish)
         finally:
             del self._running[request.request_id]

@@ -165,12 +165,12 @@ class Service:
                     self._step()
         except Exception as error:
             sentence = f"the service failed: {type(error).__name__}: {error}"
-            for peer in self._peers:
+            for peer in list(self._peers):
                 peer.send({"lost": sentence})
             raise
 
     def _obey_all(self) -> None:
-        wait: float | None = 0.0 if self._may_step() else self._wait_s()
+        wait: float | None = 0.0 if self._may_step() or self._may_install() else self._wait_s()
         while True:
             try:
                 peer, message = self._inbox.get(timeout=wait) if wait != 0.0 else self._inbox.get_nowait()
@@ -281,10 +281,13 @@ class Service:
             names = [one["name"] for one in message["tensors"]]
             self._inbox.put((peer, {**message, "do": "loaded", "names": names, "body": body}))
 
+    def _may_install(self) -> bool:
+        return bool(self._loads) and not (self._waits_to_drain() and self._turns)
+
     def _install_next(self) -> None:
-        drawing = [turn for turn in self._turns.values() if not turn.is_score]
-        if not self._loads or (self._waits_to_drain() and self._turns):
+        if not self._may_install():
             return
+        drawing = [turn for turn in self._turns.values() if not turn.is_score]
         peer, message = self._loads.pop(0)
         swap = message["swap"]
         for turn in drawing:

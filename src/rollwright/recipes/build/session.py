@@ -267,6 +267,9 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
     thread = stack.enter_context(OwnThread("learner"))
     staged = _staged(foundation, order, learner, engine, watchdog)
     episodes, counter = staged.episodes, staged.counter
+    probe = _probe(foundation, learner, episodes.engine, thread)
+    if probe is not None and probe.stops:
+        engine.try_each(probe.fault_of)
     plan = EvaluationPlan(
         episodes=episodes,
         counter=counter,
@@ -280,7 +283,7 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
         learner=learner,
         learner_thread=thread,
         channel=WeightChannel(learner, episodes.engine, shelf, thread, rule=rule, warn=order.observer.warned),
-        probe=_probe(foundation, learner, episodes.engine, thread),
+        probe=probe,
         watchdog=watchdog,
         book=episodes.book,
         counter=counter,
