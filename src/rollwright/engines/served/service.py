@@ -287,22 +287,21 @@ class Service:
     def _install_next(self) -> None:
         if not self._may_install():
             return
-        drawing = [turn for turn in self._turns.values() if not turn.is_score]
         peer, message = self._loads.pop(0)
         swap = message["swap"]
-        for turn in drawing:
+        for turn in self._turns.values():
             self._send(turn, None)
         self._backend.install(message["names"], message["body"])
         self._version = int(message["version"])
         self._backend.forget(swap == "recompute")
-        for turn in drawing:
-            if swap == "recompute":
-                turn.cache = self._version
-            elif not turn.count:
-                # It may have read prefixes of the old weights, and has drawn nothing: it begins anew.
+        for turn in list(self._turns.values()):
+            if turn.is_score or not turn.count:
+                # It may have read prefixes of the old weights, and nothing came of it: it begins anew.
                 self._backend.abort(turn.number)
                 del self._turns[turn.number]
                 self._add(turn)
+            elif swap == "recompute":
+                turn.cache = self._version
         peer.send({"ask": message["ask"], "version": self._version})
         if not self._waits_to_drain():
             self._start_held()

@@ -41,6 +41,7 @@ class VllmBackend:
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
         import vllm  # type: ignore[import-not-found] - it lives in an environment of its own
         from vllm import EngineArgs, LLMEngine, SamplingParams  # type: ignore[import-not-found] - likewise
+        from vllm.inputs.engine import tokens_input  # type: ignore[import-not-found] - likewise
         from vllm.platforms import current_platform  # type: ignore[import-not-found] - likewise
         from vllm.sampling_params import RequestOutputKind  # type: ignore[import-not-found] - likewise
 
@@ -51,6 +52,7 @@ class VllmBackend:
             )
         self._params: Callable[..., Any] = SamplingParams
         self._delta = RequestOutputKind.DELTA
+        self._tokens_input: Callable[..., Any] = tokens_input
         self._engine: Any = LLMEngine.from_engine_args(
             EngineArgs(
                 model=settings["folder"],
@@ -81,8 +83,8 @@ class VllmBackend:
             "is_tied": self._is_tied,
             "about": {"vllm": vllm.__version__},
         }
-        self._is_greedy: dict[str, bool] = {}
-        """Of the turns that are drawn; what else vLLM answers is a score."""
+        self._kinds: dict[str, str] = {}
+        """Of what runs: greedy, sampled or score."""
 
     def add(self, number: int, turn: service.Message, salt: str) -> None:
         """As told, by vLLM's own rules; stop tokens stay in the turn."""
@@ -100,8 +102,8 @@ class VllmBackend:
             detokenize=False,
             output_kind=self._delta,
         )
-        prompt = {"prompt_token_ids": turn["prompt"], "cache_salt": salt}
-        self._is_greedy[str(number)] = turn["temperature"] == 0
+        prompt = self._tokens_input(turn["prompt"], cache_salt=salt)
+        self._kinds[str(number)] = "sampled" if turn["temperature"] else "greedy"
         self._engine.add_request(str(number), prompt, params)
 
     def add_score(self, number: int, prompt: Sequence[int], top_k: int) -> None:
@@ -109,12 +111,13 @@ class VllmBackend:
         params = self._params(
             temperature=0.0, max_tokens=1, ignore_eos=True, prompt_logprobs=top_k, flat_logprobs=True, detokenize=False
         )
-        self._engine.add_request(str(number), {"prompt_token_ids": list(prompt)}, params)
+        self._kinds[str(number)] = "score"
+        self._engine.add_request(str(number), self._tokens_input(list(prompt)), params)
 
     def abort(self, number: int) -> None:
         """Of a number that runs."""
         self._engine.abort_request([str(number)])
-        self._is_greedy.pop(str(number), None)
+        self._kinds.pop(str(number), None)
 
     def step(self) -> list[service.Stepped]:
         """One step of vLLM."""
@@ -122,16 +125,17 @@ class VllmBackend:
 
     def _stepped(self, output: Any) -> service.Stepped:  # noqa: ANN401 - of vLLM
         number, one = output.request_id, output.outputs[0]
-        if number not in self._is_greedy:
-            return service.Stepped(number=int(number), scored=_scored_of(output) if output.finished else None)
+        kind = self._kinds.pop(number, None) if output.finished else self._kinds.get(number)
+        if kind is None or (kind == "score" and not output.finished):
+            return service.Stepped(number=int(number))
+        if kind == "score":
+            return service.Stepped(number=int(number), scored=_scored_of(output))
         tokens = list(one.token_ids)
         # Greedily, one token has all of the probability; vLLM gives what it had before.
-        found = [0.0] * len(tokens) if self._is_greedy[number] else list(one.logprobs.logprobs)
+        found = [0.0] * len(tokens) if kind == "greedy" else list(one.logprobs.logprobs)
         if len(found) != len(tokens):
             raise RuntimeError(f"vLLM gave {len(found)} log-probabilities for {len(tokens)} tokens")
         finish = {None: None, "stop": "stop_token", "length": "length", "abort": "aborted"}[one.finish_reason]
-        if finish is not None:
-            del self._is_greedy[number]
         return service.Stepped(number=int(number), tokens=tokens, logprobs=found, finish=finish)
 
     def install(self, names: Sequence[str], body: bytes) -> None:
