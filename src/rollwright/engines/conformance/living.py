@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rollwright.engines.conformance.bench import Bench, Turn, expect
 from rollwright.engines.conformance.subject import Fault, Inapplicable, PublishFn
-from rollwright.record import Engine, EngineLostError, Sampling, Swap
+from rollwright.record import Chunk, Engine, EngineLostError, Sampling, Swap
 
 __all__ = ["broken_weights", "check_end", "new_weights"]
 
@@ -80,8 +80,9 @@ def _check_versions(turn: Turn, old: int, new: int, swap: Swap) -> int:
     return before
 
 
-def _first_tokens(turn: Turn, count: int) -> tuple:
-    chunks, seen = [], 0
+def _first_tokens(turn: Turn, count: int) -> tuple[Chunk, ...]:
+    chunks: list[Chunk] = []
+    seen = 0
     for chunk in turn.chunks:
         if seen + len(chunk.token_ids) <= count and len(chunk.token_ids):
             chunks.append(chunk)
