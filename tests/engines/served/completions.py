@@ -99,10 +99,17 @@ def answerer(lacks: frozenset[str]):
     return Answers
 
 
+class ManyCallers(ThreadingHTTPServer):
+    """As many may knock at once as the battery sends."""
+
+    request_queue_size = 256
+    daemon_threads = True
+
+
 @contextmanager
 def serving(*lacks: str) -> Generator[str]:
     """The address of a server that lacks these."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), answerer(frozenset(lacks))) as server:
+    with ManyCallers(("127.0.0.1", 0), answerer(frozenset(lacks))) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

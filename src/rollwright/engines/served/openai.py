@@ -256,7 +256,13 @@ class OpenAiEngine:
 
     def _client(self) -> httpx2.AsyncClient:
         settings = self._settings
-        return httpx2.AsyncClient(base_url=settings.address, headers=_headers(settings), timeout=None, trust_env=False)
+        return httpx2.AsyncClient(
+            base_url=settings.address,
+            headers=_headers(settings),
+            verify=_verify(settings),
+            timeout=None,
+            trust_env=False,
+        )
 
     def _body(self, prompt: NDArray[np.int32], **asked: object) -> Mapping[str, object]:
         return _body(self._model, prompt.tolist(), **asked)
@@ -275,7 +281,11 @@ def open_openai(settings: OpenAiSettings, decode_text: DecodeText | None = None)
     """
     try:
         with httpx2.Client(
-            base_url=settings.address, headers=_headers(settings), timeout=settings.start_s, trust_env=False
+            base_url=settings.address,
+            headers=_headers(settings),
+            verify=_verify(settings),
+            timeout=settings.start_s,
+            trust_env=False,
         ) as client:
             model = _model_of(settings, _answer(client.get("/v1/models")))
             body = _body(model, [0, 0], max_tokens=2, temperature=1.0, top_k=1, seed=0)
@@ -334,6 +344,11 @@ def _body(model: str, prompt: list[int], **asked: object) -> Mapping[str, object
         "skip_special_tokens": False,
         **asked,
     }
+
+
+def _verify(settings: OpenAiSettings) -> bool:
+    """Certificates are read, which takes time in each client, where there is something to verify."""
+    return settings.address.startswith("https://")
 
 
 def _headers(settings: OpenAiSettings) -> Mapping[str, str]:
