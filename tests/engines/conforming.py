@@ -1,5 +1,7 @@
 """Subjects for the conformance battery: what is opened, and the reference that judges it."""
 
+from typing import Any
+
 import torch
 from transformers import PreTrainedModel
 
@@ -26,7 +28,7 @@ def reference_of(models: list[PreTrainedModel]):
 def embedded_subject(**settings) -> Subject:
     models = [small_model("qwen3", seed=seed, head_dim=16, hidden_size=32, intermediate_size=48) for seed in (0, 1)]
     weights = [{name: t.detach().clone() for name, t in model.state_dict().items()} for model in models]
-    chosen = {"num_slots": 4, "max_context_tokens": MAX_CONTEXT, "mode": "fast", **settings}
+    chosen: dict[str, Any] = {"num_slots": 4, "max_context_tokens": MAX_CONTEXT, "mode": "fast", **settings}
 
     def opened() -> Engine:
         return open_engine(models[0], EmbeddedSettings(**chosen), lambda m: weights[m.version % 2], as_text)

@@ -5,6 +5,7 @@ import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save, save_file
@@ -34,9 +35,7 @@ def reference(version: int, context) -> np.ndarray:
 def manifest(version: int, weights: dict[str, np.ndarray] | None = None) -> WeightsManifest:
     given = weights_of(version) if weights is None else weights
     specs = tuple(
-        TensorSpec(
-            name=name, dtype=str(a.dtype), shape=a.shape, sha256=hashlib.sha256(np.ascontiguousarray(a)).hexdigest()
-        )
+        TensorSpec(name=name, dtype=str(a.dtype), shape=a.shape, sha256=hashlib.sha256(a.tobytes()).hexdigest())
         for name, a in given.items()
     )
     return WeightsManifest(
@@ -69,15 +68,8 @@ def opened(folder: Path, *, fault: str = "", spoil=lambda body: body, **settings
     save_file(weights_of(0), model / "model.safetensors")
     (model / "config.json").write_text(json.dumps({"vocab_size": VOCAB}))
     (model / "fault").write_text(fault)
-    chosen = VllmSettings(
-        **{
-            "python": Path(sys.executable),
-            "num_slots": 4,
-            "max_context_tokens": MAX_CONTEXT,
-            "start_s": 60.0,
-            **settings,
-        }
-    )
+    fields: dict[str, Any] = {"python": Path(sys.executable), "num_slots": 4, "max_context_tokens": MAX_CONTEXT}
+    chosen = VllmSettings(**{**fields, "start_s": 60.0, **settings})
     return open_vllm(model, chosen, script=FAKE, file_of=files_in(folder, spoil), decode_text=as_text)
 
 

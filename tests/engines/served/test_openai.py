@@ -1,6 +1,7 @@
 """A server of completions as an engine: it keeps the protocol, or is refused at the start for what it does not give."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,9 @@ from tests.engines.small import draw, request_of
 from tests.engines.test_conformance import failed, findings
 
 
-def settings_at(address, **changes):
-    return OpenAiSettings(
-        **{"address": address, "vocab": VOCAB, "max_context_tokens": MAX_CONTEXT, "num_slots": 4, **changes}
-    )
+def settings_at(address, **changes: Any):
+    fields: dict[str, Any] = {"address": address, "vocab": VOCAB, "max_context_tokens": MAX_CONTEXT, "num_slots": 4}
+    return OpenAiSettings(**{**fields, **changes})
 
 
 def test_it_passes_every_item_but_those_on_new_weights():

@@ -12,7 +12,7 @@ import torch
 from rollwright.cli.main import run_command
 from rollwright.engines.conformance import ITEMS, Subject, varied_prompts
 from rollwright.engines.served import VllmSettings, open_vllm
-from rollwright.engines.served.vllm import SERVICE
+from rollwright.engines.served.opening import SERVICE
 from rollwright.learner.forward import make_scorer
 from rollwright.learner.probing import context_logprobs
 from rollwright.learner.state import named_weights, tensor_specs

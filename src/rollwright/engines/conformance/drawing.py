@@ -160,6 +160,6 @@ async def scores(bench: Bench) -> str:
     if "topk_ids" not in found.tensors:
         return f"{len(due)} scores agree with the reference; the most probable tokens are not named"
     best = np.take_along_axis(full, found.tensors["topk_ids"].astype(np.int64), axis=1)
-    gap = float(np.abs(best - found.tensors["topk_logprobs"]).max())
+    gap = float(np.abs(best - found.tensors["topk_logprobs"].astype(np.float64)).max())
     expect(gap <= bench.subject.tolerance, f"the score of a most probable token is {gap:.3g} nats from the reference")
     return f"{len(due)} scores agree with the reference"

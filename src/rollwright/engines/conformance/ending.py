@@ -88,11 +88,13 @@ async def deadline(bench: Bench) -> str:
 
 async def cancel(bench: Bench) -> str:
     """What was drawn comes back, at once."""
+    turn = await _cancelled(bench)
     for _ in range(_TRIES):
-        turn = await _cancelled(bench)
         if turn.finish == "aborted":
             bench.agree(turn)
             return f"{len(turn.token_ids)} tokens came back with finish 'aborted'"
+        # It had come to its end before it was cancelled.
+        turn = await _cancelled(bench)
     raise Fault(f"a cancelled turn ended as {turn.finish!r} after {len(turn.token_ids)} tokens; due is 'aborted'")
 
 

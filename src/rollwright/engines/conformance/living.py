@@ -16,8 +16,9 @@ async def new_weights(bench: Bench) -> str:
     """A turn says of each token which version drew it; what comes behind a load is of the new weights alone."""
     publish = _publisher(bench)
     told: list[str] = []
-    for swap in (swap for swap in _SWAPS if swap in bench.engine.capabilities.swaps):
-        told.append(f"{swap} after {await _swapped(bench, publish, swap)} tokens")
+    for swap in _SWAPS:
+        if swap in bench.engine.capabilities.swaps:
+            told.append(f"{swap} after {await _swapped(bench, publish, swap)} tokens")
     expect(bool(told), "the engine names no way of taking new weights")
     return f"new weights in mid-stream by {', '.join(told)}; later turns agree with the new reference"
 

@@ -6,6 +6,6 @@ These two import nothing of this package; all else here imports neither vLLM nor
 """
 
 from rollwright.engines.served.engine import FileOf, ServedEngine, file_of_location
-from rollwright.engines.served.vllm import VllmSettings, open_vllm
+from rollwright.engines.served.opening import VllmSettings, open_vllm
 
 __all__ = ["FileOf", "ServedEngine", "VllmSettings", "file_of_location", "open_vllm"]

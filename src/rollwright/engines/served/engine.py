@@ -342,7 +342,7 @@ class ServedEngine:
 
 
 def _cut(
-    request: ScoreRequest, best_ids: NDArray[np.int32], best: NDArray[np.float32]
+    request: ScoreRequest, best_ids: NDArray[np.generic], best: NDArray[np.generic]
 ) -> tuple[NDArray[np.float64], NDArray[np.generic], NDArray[np.generic]]:
     """From the whole distribution at temperature 1 to scores under a request's sampling."""
     logits = np.empty(best.shape, dtype=np.float32)

@@ -38,6 +38,7 @@ from rollwright.record import (
 __all__ = ["OpenAiEngine", "OpenAiSettings", "open_openai"]
 
 _FINISHES: Mapping[str, Finish] = {"stop": "stop_token", "length": "length", "abort": "aborted"}
+_OK, _FAILED = 200, 500
 _ZERO = 1e-4
 """Nats from 0 that the one token which is left may have."""
 
@@ -241,7 +242,7 @@ class OpenAiEngine:
         )
         try:
             async with self._client() as client, client.stream("POST", "/v1/completions", json=body) as response:
-                if response.status_code != httpx2.codes.OK:
+                if response.status_code != _OK:
                     await response.aread()
                     _answer(response)
                 async for line in response.aiter_lines():
@@ -362,9 +363,9 @@ def _answer(response: httpx2.Response) -> Mapping[str, Any]:
         EngineError: for a request that the server refuses.
         EngineLostError: for a server that failed.
     """
-    if response.status_code >= httpx2.codes.INTERNAL_SERVER_ERROR:
+    if response.status_code >= _FAILED:
         raise EngineLostError(f"the server failed with {response.status_code}: {response.text[:200]}")
-    if response.status_code != httpx2.codes.OK:
+    if response.status_code != _OK:
         raise EngineError(f"the server refuses it with {response.status_code}: {response.text[:200]}")
     return response.json()
 

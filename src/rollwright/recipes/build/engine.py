@@ -77,7 +77,7 @@ def _vllm(recipe: RecipeConfig, model: "PreTrainedModel", read: WeightReader, ve
 
 def files_of(read: WeightReader) -> "FileOf":
     """Writes each publication into a safetensors file for as long as it is read; nothing is pickled."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType] - of a package without types
 
     @contextmanager
     def laid_out(manifest: WeightsManifest) -> Generator[Path]:
