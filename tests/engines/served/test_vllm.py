@@ -120,7 +120,9 @@ def test_its_own_reload_which_forgets_a_tied_head_is_found(tmp_path):
 @pytest.mark.training
 def test_a_recipe_trains_through_it(tmp_path, capsys):
     run = tmp_path / "run"
-    smaller = ["run.steps=2", "stages.warm_start.steps=5", "rollout.batch_size=16", "evaluation.tasks=8"]
+    smaller = ["run.steps=2", "learner.warmup_updates=1", "rollout.batch_size=16", "evaluation.tasks=8"]
+    smaller += [f"stages.warm_start.{key}" for key in ("steps=1", "warmup_updates=0", "batch_size=8")]
+    smaller += ["evaluation.samples=1", "model.tokenizer_texts=100"]
     chosen = ["engine.kind=vllm", f"engine.python={PYTHON}", "engine.num_slots=16", *smaller]
     settings = [word for one in chosen for word in ("--set", one)]
     assert run_command(["train", "arithmetic-tool", "--run-dir", str(run), *settings]) == 0
