@@ -7,7 +7,7 @@ import pytest
 
 from rollwright.engines import EngineError, EngineLostError
 from rollwright.engines.embedded import EmbeddedSettings, open_engine
-from rollwright.engines.embedded.stops import ends_in_stop_string
+from rollwright.engines.stops import ends_in_stop_string
 from rollwright.record import Sampling, ScoreRequest, ids
 from tests.engines.battery import manifest_of
 from tests.engines.small import draw, draw_all, request_of, small_model

@@ -270,3 +270,25 @@ def test_a_group_of_one_is_taken_where_nothing_is_compared():
 def test_contexts_longer_than_a_fresh_model_has_positions_are_refused():
     said = refusal("model.max_context_tokens=128")
     assert "engine.max_context_tokens 512 is more than model.max_context_tokens 128" in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (["engine.python=x"], 'unless engine.kind is "vllm"'),
+        (["engine.kind=vllm", "engine.mode=fast"], 'unless engine.kind is "embedded"'),
+        (["engine.kind=vllm", "engine.device=cuda:1"], "allowed are cpu and cuda"),
+    ],
+)
+def test_what_the_engine_of_a_kind_does_not_read_is_refused(settings, sentence):
+    with pytest.raises(RecipeError, match=sentence):
+        resolve("arithmetic-tool", settings)
+
+
+def test_another_engine_keeps_the_slots_and_contexts_of_the_recipe_and_promises_no_bits():
+    before, after = (
+        resolve("arithmetic-tool").recipe.engine,
+        resolve("arithmetic-tool", ["engine.kind=vllm"]).recipe.engine,
+    )
+    assert (after.num_slots, after.max_context_tokens) == (before.num_slots, before.max_context_tokens)
+    assert before.is_deterministic and not after.is_deterministic

@@ -140,6 +140,24 @@ def test_old_weights_are_found_even_where_an_update_moves_less_than_the_bound():
     assert right.warning is None
 
 
+def test_an_engine_that_is_made_again_is_held_to_what_the_learner_said_at_the_last_check():
+    async def body(pair):
+        assert await pair.probe.fault_of(pair.through, 0) is None, "nothing was checked yet"
+        await pair.probe.check(0)
+        assert await pair.probe.fault_of(pair.through, 0) is None
+        sound = pair.given
+        await pair.publish_disturbed(0, "model.norm.weight", 0.5)
+        fault = await pair.probe.fault_of(pair.through, 0)
+        pair.given = sound
+        await pair.publish_nothing(0)
+        pair.train()
+        assert await pair.probe.fault_of(pair.through, 0) is None, "the learner has moved on, and is not asked"
+        assert await pair.probe.fault_of(pair.through, 1) is None, "another version is checked when it is published"
+        return fault
+
+    assert "log-probability" in run(body)
+
+
 def test_a_publication_without_a_change_is_not_taken_for_old_weights():
     async def body(pair):
         await pair.probe.check(0)

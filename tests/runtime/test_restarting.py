@@ -300,6 +300,28 @@ def test_an_engine_that_refuses_the_serving_weights_never_serves():
     run(go())
 
 
+def test_an_engine_that_serves_other_weights_than_it_was_given_never_serves():
+    async def go() -> None:
+        house = House("", "spoils", "")
+        asked: list[int] = []
+
+        async def fault_of(engine: Engine, version: int) -> str | None:
+            assert isinstance(engine, Mortal)
+            asked.append(version)
+            return "a head of old weights" if engine.fate == "spoils" else None
+
+        house.engine.try_each(fault_of)
+        await house.engine.load_weights(manifest(1), "drain")
+        house.engines[0].fate = "dies"
+        await lost(house)
+        assert await turn(house) == [1]
+        assert asked == [1, 1]
+        assert len(house.engines) == 3 and house.engines[1].is_closed
+        assert "a head of old weights" in house.watchdog.diagnosis()
+
+    run(go())
+
+
 def test_where_the_last_publication_is_gone_another_engine_waits_for_the_next():
     async def go() -> None:
         house = House("", "refuses old ones", rules=replace(FAST, weights_wait_s=60.0))

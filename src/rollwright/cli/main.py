@@ -13,6 +13,7 @@ from rollwright.cli.checking import check
 from rollwright.cli.comparing import compare
 from rollwright.cli.data import data_overlap
 from rollwright.cli.drilling import drill
+from rollwright.cli.engines import engine_check
 from rollwright.cli.environments import env_check, env_list, env_new
 from rollwright.cli.explaining import recipe_explain
 from rollwright.cli.failures import FAILED, STOPPED, Failure, failure_of
@@ -97,6 +98,10 @@ def make_app() -> typer.Typer:
     data.callback()(_data)
     data.command(name="overlap")(data_overlap)
     app.add_typer(data, name="data")
+    engine = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Engines: check one.")
+    engine.callback()(_engine)
+    engine.command(name="check")(engine_check)
+    app.add_typer(engine, name="engine")
     env = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Environments: list, check, begin one.")
     env.command(name="list")(env_list)
     env.command(name="check")(env_check)
@@ -113,6 +118,10 @@ def _version(is_asked: bool) -> None:  # noqa: FBT001 - typer hands over the fla
 
 def _data() -> None:
     """Look at tasks: what of them leaked."""
+
+
+def _engine() -> None:
+    """Engines: check one."""
 
 
 def _rollwright(

@@ -1,6 +1,8 @@
 """Engines: token ids in; token ids, log-probabilities and policy versions out. One back-end a file or folder.
 
-The light engines are here; `rollwright.engines.embedded` needs torch and is imported by name.
+The light engines are here; `rollwright.engines.embedded` needs torch and is imported by name, and so is
+`rollwright.engines.served`, whose engines run in processes of their own. `rollwright.engines.conformance` holds any of
+them to the protocol.
 """
 
 from rollwright.engines.deltas import Delta, apply_delta, make_delta

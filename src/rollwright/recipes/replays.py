@@ -60,9 +60,11 @@ def replay_run(run: Path, run_dir: Path | None, observer: Observer) -> ReplayRes
             f"{run} was ended behind its newest checkpoint, that of step {before.step}: the replay ends there, as a "
             "resumed run would begin there."
         )
-    if resolved.recipe.engine.mode != "deterministic":
+    engine = resolved.recipe.engine
+    if not engine.is_deterministic:
+        sampled = f"in the mode {engine.mode!r}" if engine.kind == "embedded" else f"by the engine {engine.kind!r}"
         observer.warned(
-            f"{run} sampled in the mode {resolved.recipe.engine.mode!r}, which promises no bits; the first difference "
+            f"{run} sampled {sampled}, which promises no bits; the first difference "
             "ends the replay. `--set engine.mode=deterministic` makes runs that replay exactly."
         )
     if resolved.recipe.learner.device != "cpu":

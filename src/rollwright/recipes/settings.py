@@ -78,7 +78,7 @@ def apply_setting(config: type[BaseModel], tree: Tree, setting: Setting) -> str:
         node[int(last)] = value
     else:
         assert isinstance(node, dict), "_child gives nothing else"
-        if last == "kind" and node.get("kind") != value:
+        if last == "kind" and node.get("kind") != value and _has_kinds(config, walked):
             node.clear()
         node[last] = value
     return ".".join((*walked, last))
@@ -93,6 +93,11 @@ def _refuse_item_without_its_list(config: type[BaseModel], tree: Tree, setting: 
         if isinstance(items, list) and any(isinstance(item, dict) and item.get("name") == first for item in items):
             key = ".".join(setting.path)
             raise RecipeError(f"unknown key {key} (--set); {first} is one of {name}: did you mean {name}.{key}?")
+
+
+def _has_kinds(config: type[BaseModel], walked: Sequence[str]) -> bool:
+    """Whether each kind of a section has keys of its own, and not one class the keys of all."""
+    return any(len(sections_of(field.annotation)) > 1 for field in fields_at(config, walked))
 
 
 def expand_kinds(config: type[BaseModel], tree: Tree) -> None:

@@ -39,6 +39,18 @@ def _is_demonstrated(recipe: RecipeConfig) -> bool:
 
 _RULES = (
     _Rule(
+        keys=("engine.mode",),
+        decided_by="engine.kind",
+        is_read=lambda recipe: recipe.engine.kind == "embedded",
+        because='engine.kind is "embedded"',
+    ),
+    _Rule(
+        keys=("engine.python", "engine.eager", "engine.cache_gib", "engine.gpu_memory_share"),
+        decided_by="engine.kind",
+        is_read=lambda recipe: recipe.engine.kind == "vllm",
+        because='engine.kind is "vllm"',
+    ),
+    _Rule(
         keys=("objective.kl_estimator", "objective.kl_place", "objective.kl_target"),
         decided_by="objective.kl_coefficient",
         is_read=lambda recipe: recipe.objective.kl_coefficient > 0,

@@ -135,6 +135,12 @@ class EngineProbe:
         self._policy = policy
         self._rule = rule
         self._before: NDArray[np.float64] | None = None
+        self._checked: tuple[int, Sequence[NDArray[np.float32]]] | None = None
+
+    @property
+    def stops(self) -> bool:
+        """Whether a bound that was passed ends the run."""
+        return self._rule.on_breach == "stop"
 
     async def check(self, version: int) -> ProbeReport:
         """Compare engine and learner, which should both stand at `version`.
@@ -150,20 +156,41 @@ class EngineProbe:
         """
         loop = asyncio.get_running_loop()
         own = await loop.run_in_executor(self._thread, self._score, self._contexts)
+        report = self._report(version, own, await self._given(self._engine, own))
+        self._before = self._selected(own)
+        self._checked = version, own
+        if report.warning is not None and self._rule.on_breach == "stop":
+            raise RuntimeRunError(report.warning)
+        return report
+
+    async def fault_of(self, engine: Engine, version: int) -> str | None:
+        """What is wrong with an engine that was made again and given the weights of the last check.
+
+        The learner is not asked: it may train meanwhile. What it said at that check is kept.
+
+        Args:
+            engine: the new one.
+            version: that it should serve.
+
+        Returns:
+            A sentence; None where nothing is wrong, or where another version was checked last: that one is checked
+            once it is published.
+        """
+        if self._checked is None or self._checked[0] != version:
+            return None
+        own = self._checked[1]
+        return self._report(version, own, await self._given(engine, own)).warning
+
+    async def _given(self, engine: Engine, own: Sequence[NDArray[np.float32]]) -> list[Scores]:
         top_k = min(self._rule.top_k, own[0].shape[1])
         try:
             async with asyncio.timeout(self._rule.deadline_s):
-                given = [await self._engine.score(self._request(context, top_k)) for context in self._contexts]
+                return [await engine.score(self._request(context, top_k)) for context in self._contexts]
         except TimeoutError as error:
             raise RuntimeRunError(
                 f"the engine did not score the probe's contexts within {self._rule.deadline_s:g} s; look at what it "
                 "does, or raise the probe's deadline."
             ) from error
-        report = self._report(version, own, given)
-        self._before = self._selected(own)
-        if report.warning is not None and self._rule.on_breach == "stop":
-            raise RuntimeRunError(report.warning)
-        return report
 
     def _request(self, context: Ids, top_k: int) -> ScoreRequest:
         return ScoreRequest(

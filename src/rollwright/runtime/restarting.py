@@ -29,11 +29,14 @@ from rollwright.record import (
 )
 from rollwright.runtime.watchdog import Watchdog
 
-__all__ = ["OpenEngineFn", "RestartRules", "RestartingEngine"]
+__all__ = ["FaultFn", "OpenEngineFn", "RestartRules", "RestartingEngine"]
 
 OpenEngineFn = Callable[[int], Engine]
 """Opens an engine for a policy version; called in a thread. What it serves at first is never asked for: the last
 published weights are loaded before the first request."""
+
+FaultFn = Callable[[Engine, int], Awaitable[str | None]]
+"""What is wrong with an engine that should serve a version, in a sentence; None where nothing is."""
 
 T = TypeVar("T")
 _COMPONENT = "engine"
@@ -119,11 +122,16 @@ class RestartingEngine:
         self._is_paused = False
         self._making = asyncio.Lock()
         self._spare: asyncio.Future[Engine] | None = None
+        self._fault_of: FaultFn | None = None
 
     @property
     def capabilities(self) -> Capabilities:
         """Those of the engine that serves."""
         return self._life.engine.capabilities
+
+    def try_each(self, fault_of: FaultFn) -> None:
+        """Ask of each engine that is made again what is wrong with it, once it has the weights and before it serves."""
+        self._fault_of = fault_of
 
     def generate(self, request: GenerationRequest) -> AsyncIterator[Chunk]:
         """Pass a request on to the engine that serves when its first chunk is asked for."""
@@ -332,6 +340,11 @@ class RestartingEngine:
                     if weights is self._wanted or not await self._is_asked_before(until):
                         self._end(life, f"another engine did not take the weights: {type(error).__name__}: {error}")
                         return False
+            if self._fault_of is not None and life.loaded is not None:
+                fault = await self._answer(life, self._fault_of(life.engine, life.version))
+                if fault is not None:
+                    self._end(life, f"another engine serves other weights than it was given: {fault}")
+                    return False
             if self._is_paused:
                 await self._answer(life, life.engine.pause())
         except EngineLostError:

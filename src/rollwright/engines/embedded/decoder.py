@@ -11,9 +11,9 @@ from rollwright.engines.embedded.batch import Batch
 from rollwright.engines.embedded.caches import Caches, EngineCounters
 from rollwright.engines.embedded.places import NO_VERSION, Places, Session
 from rollwright.engines.embedded.runner import Install, Logits, Runner
-from rollwright.engines.embedded.stops import DecodeText, ends_in_stop_string
 from rollwright.engines.embedded.turns import Delivery, Turn
 from rollwright.engines.errors import EngineError, EngineLostError
+from rollwright.engines.stops import DecodeText, ends_in_stop_string
 from rollwright.record import Chunk, Finish, GenerationRequest, Swap, ids, logprobs
 
 __all__ = ["Decoder", "DecoderSettings"]

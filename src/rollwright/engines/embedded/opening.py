@@ -19,10 +19,10 @@ from rollwright.engines.embedded.generic import GenericRunner
 from rollwright.engines.embedded.probe import probe
 from rollwright.engines.embedded.runner import Runner
 from rollwright.engines.embedded.shapes import DENSE_FAMILIES, ROW_MULTIPLES, dense_shape, why_not_dense
-from rollwright.engines.embedded.stops import DecodeText
 from rollwright.engines.embedded.thread import DecodeThread, WeightSource
 from rollwright.engines.embedded.weights import weight_names
 from rollwright.engines.errors import DeterminismError, EngineError, UnsupportedModelError
+from rollwright.engines.stops import DecodeText
 from rollwright.record import Capabilities, Swap, WeightReader
 
 __all__ = ["EmbeddedSettings", "load_engine", "make_runner", "open_engine"]

@@ -158,5 +158,5 @@ def limits_of(recipe: RecipeConfig) -> Limits:
         call_s=rollout.call_s,
         call_order=rollout.call_order,
         wall_clock_s=rollout.wall_clock_s,
-        clock="failure" if recipe.engine.mode == "deterministic" else "limit",
+        clock="failure" if recipe.engine.is_deterministic else "limit",
     )

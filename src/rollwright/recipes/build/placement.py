@@ -51,7 +51,7 @@ def same_device(one: str, other: str) -> bool:
 
 def is_bit_for_bit(recipe: RecipeConfig) -> bool:
     """Whether the run promises the same bits each time: the engine's deterministic mode, in turns, all on a CPU."""
-    return recipe.engine.mode == "deterministic" and recipe.runtime.max_lag == 0 and recipe.learner.device == "cpu"
+    return recipe.engine.is_deterministic and recipe.runtime.max_lag == 0 and recipe.learner.device == "cpu"
 
 
 def make_shelf(recipe: RecipeConfig) -> WeightShelf:

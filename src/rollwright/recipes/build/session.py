@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rollwright.evaluation import Evaluation, EvaluationProtocol, Harness, counted, evaluate
 from rollwright.evidence import RunFolder
 from rollwright.recipes.build.alarms import build_alarms
-from rollwright.recipes.build.engine import build_engine
+from rollwright.recipes.build.engine import build_engine, served_rule
 from rollwright.recipes.build.episodes import Episodes
 from rollwright.recipes.build.gates import gate_judge
 from rollwright.recipes.build.guarding import guard_world
@@ -239,11 +239,14 @@ def _restarting(foundation: Foundation, order: LoopOrder, shelf: WeightShelf, wa
 
 def _probe(foundation: Foundation, learner: StagedLearner, engine: Engine, thread: Executor) -> EngineProbe | None:
     runtime = foundation.recipe.runtime
-    on_breach = ("warn" if runtime.max_lag else "off") if runtime.probe == "auto" else runtime.probe
+    served = foundation.recipe.engine.kind != "embedded"
+    auto = "stop" if served else "warn" if runtime.max_lag else "off"
+    on_breach = auto if runtime.probe == "auto" else runtime.probe
     if on_breach == "off":
         return None
     contexts = fixed_contexts(foundation.model.config.vocab_size)
-    return EngineProbe(engine, learner.score_contexts, thread, contexts, rule=ProbeRule(on_breach=on_breach))
+    rule = served_rule(foundation.recipe, on_breach) if served else ProbeRule(on_breach=on_breach)
+    return EngineProbe(engine, learner.score_contexts, thread, contexts, rule=rule)
 
 
 def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tuple[LoopParts, StagedLearner, Engine]:
@@ -264,6 +267,9 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
     thread = stack.enter_context(OwnThread("learner"))
     staged = _staged(foundation, order, learner, engine, watchdog)
     episodes, counter = staged.episodes, staged.counter
+    probe = _probe(foundation, learner, episodes.engine, thread)
+    if probe is not None and probe.stops:
+        engine.try_each(probe.fault_of)
     plan = EvaluationPlan(
         episodes=episodes,
         counter=counter,
@@ -277,7 +283,7 @@ def loop_parts(foundation: Foundation, order: LoopOrder, stack: ExitStack) -> tu
         learner=learner,
         learner_thread=thread,
         channel=WeightChannel(learner, episodes.engine, shelf, thread, rule=rule, warn=order.observer.warned),
-        probe=_probe(foundation, learner, episodes.engine, thread),
+        probe=probe,
         watchdog=watchdog,
         book=episodes.book,
         counter=counter,

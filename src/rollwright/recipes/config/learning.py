@@ -123,7 +123,7 @@ class RuntimeConfig(StrictConfig):
     """Publications in a row that the engine may refuse, with a warning and the old version serving on."""
     probe: Literal["auto", "off", "warn", "stop"] = "auto"
     """Fixed contexts that engine and learner both score after each publication, and what a difference beyond the bound
-    does. auto: warn where there is a lag, else off."""
+    does. auto: stop where the engine is a service of its own, warn where there is a lag, else off."""
     engine_silent_s: float = Field(default=300.0, gt=0, le=1e9)
     """Seconds without a sign from an engine that was asked something, after which it is made again."""
     stall_s: float = Field(default=3600.0, gt=0, le=1e9)

@@ -74,9 +74,9 @@ class RecipeConfig(StrictConfig):
                 f"learner.warmup_updates {self.learner.warmup_updates}, which count among them; lower it or raise "
                 "run.steps"
             )
-        if self.engine.mode == "deterministic" and self.engine.dtype != "float32":
+        if self.engine.is_deterministic and self.engine.dtype != "float32":
             raise ValueError("engine.mode 'deterministic' holds in float32; choose mode 'fast' for bfloat16")
-        if self.engine.mode == "deterministic" and self.engine.device != "cpu":
+        if self.engine.is_deterministic and self.engine.device != "cpu":
             raise ValueError(
                 f"engine.mode 'deterministic' holds on a CPU, and engine.device is {self.engine.device!r}; set "
                 "engine.mode=fast there"

@@ -13,15 +13,38 @@ __all__ = ["EngineConfig", "RolloutConfig"]
 class EngineConfig(StrictConfig):
     """What draws the tokens."""
 
-    kind: Literal["embedded"] = "embedded"
+    kind: Literal["embedded", "vllm"] = "embedded"
+    """embedded: in this process, by torch. vllm: vLLM, as a process of its own, from an environment of its own."""
     mode: Literal["deterministic", "fast"] = "deterministic"
-    """deterministic: an episode gives the same tokens whatever else is in the batch; in float32 on a CPU."""
+    """Of `embedded`. deterministic: an episode gives the same tokens whatever else is in the batch; in float32 on a
+    CPU."""
+    python: str = ".venv-vllm/bin/python"
+    """Of `vllm`: the interpreter of the environment that it is installed in; `make setup-vllm` makes one."""
+    eager: bool = True
+    """Of `vllm`: without compilation and graphs; starts sooner, steps slower."""
+    cache_gib: int = Field(default=1, ge=1, le=65536)
+    """Of `vllm` on a CPU: GiB for keys and values."""
+    gpu_memory_share: float = Field(default=0.5, gt=0, lt=1)
+    """Of `vllm` on a GPU: the share of its memory for weights, keys and values."""
     device: DeviceName = "cpu"
     """Where it computes: `cpu`, `cuda` or `cuda:N`."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     num_slots: int = Field(default=64, ge=1, le=65536)
     """Contexts held at once."""
     max_context_tokens: int = Field(default=512, ge=16, le=100_000_000)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether an episode gives the same tokens whatever else is in the batch."""
+        return self.kind == "embedded" and self.mode == "deterministic"
+
+    @model_validator(mode="after")
+    def _device_is_whole(self) -> "EngineConfig":
+        if self.kind == "vllm" and self.device not in ("cpu", "cuda"):
+            raise ValueError(
+                f"device {self.device!r} with kind 'vllm'; allowed are cpu and cuda, the first GPU that it sees"
+            )
+        return self
 
 
 class RolloutConfig(StrictConfig):
