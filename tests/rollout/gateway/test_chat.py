@@ -104,9 +104,7 @@ def test_streamed_deltas_are_the_whole_answer(renderer, calls):
     async def agent(base_url, api_key, task):
         async with client_of(base_url, api_key) as client:
             seen["whole"] = await client.chat.completions.create(**given)
-            stream = await client.chat.completions.create(
-                **given, stream=True, stream_options={"include_usage": True}
-            )
+            stream = await client.chat.completions.create(**given, stream=True, stream_options={"include_usage": True})
             seen["chunks"] = [chunk async for chunk in stream]
 
     done = live(renderer, agent, engine)
@@ -156,9 +154,7 @@ def test_several_answers_are_branches_of_one_prompt_and_each_can_be_gone_on_with
             messages = [{"role": "user", "content": "Three ideas?"}]
             if is_streamed:
                 told = ["", "", ""]
-                async for chunk in await client.chat.completions.create(
-                    model="m", messages=messages, n=3, stream=True
-                ):
+                async for chunk in await client.chat.completions.create(model="m", messages=messages, n=3, stream=True):
                     for choice in chunk.choices:
                         told[choice.index] += choice.delta.content or ""
             else:

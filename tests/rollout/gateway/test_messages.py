@@ -78,8 +78,13 @@ def test_thinking_is_shown_where_it_is_asked_for_and_its_tokens_stay_either_way(
     async def agent(base_url, api_key, task):
         async with client_of(base_url, api_key) as client:
             first = await create(
-                client, ways, model="m", max_tokens=2000, messages=[{"role": "user", "content": "x"}],
-                tools=MESSAGE_TOOLS, **more
+                client,
+                ways,
+                model="m",
+                max_tokens=2000,
+                messages=[{"role": "user", "content": "x"}],
+                tools=MESSAGE_TOOLS,
+                **more,
             )
             kinds = [block.type for block in first.content]
             assert kinds == ["text", "tool_use"] if thinking is None else ["thinking", "text", "tool_use"]

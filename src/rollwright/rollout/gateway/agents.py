@@ -22,7 +22,9 @@ RESULT = "agent_result.json"
 KEPT_BYTES = 1 << 16
 """Of what a program writes, the last so many."""
 TERM_S = 2.0
-"""Between asking a program to end and ending it."""
+"""Between asking a program to end and ending it; and for the rest of its output, once it has ended."""
+LOOK_S = 0.02
+"""Between two looks at whether a program has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,20 +128,26 @@ class ProgramAgent:
             )
         except OSError as error:
             return AgentEnd(failure=f"agent {self.name} could not be started: {describe(error)}")
+        out, errors = bytearray(), bytearray()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_feed(process, task_json(task)), name=f"input of {self.name}")
-                out = group.create_task(_tail(process.stdout), name=f"output of {self.name}")
-                errors = group.create_task(_tail(process.stderr), name=f"errors of {self.name}")
-                status = await process.wait()
-                _end_program(process.pid, signal.SIGKILL)  # what it left running holds its output open
+                passing = {
+                    group.create_task(_feed(process, task_json(task)), name=f"input of {self.name}"),
+                    group.create_task(_tail(process.stdout, out), name=f"output of {self.name}"),
+                    group.create_task(_tail(process.stderr, errors), name=f"errors of {self.name}"),
+                }
+                status = await _exit_of(process)
+                _end_program(process.pid, signal.SIGKILL)  # what it left running may hold its output open
+                await asyncio.wait(passing, timeout=TERM_S)
+                for one in passing:
+                    one.cancel()
         finally:
             await _reap(process)
-        artifacts = {"stdout": out.result(), "stderr": errors.result()}
+        artifacts = {"stdout": bytes(out), "stderr": bytes(errors)}
         if status == 0:
             return AgentEnd(artifacts=artifacts)
         how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-        last = errors.result().decode(errors="replace").strip().rpartition("\n")[2]
+        last = errors.decode(errors="replace").strip().rpartition("\n")[2]
         return AgentEnd(failure=f"agent {self.name} {how}: {last}", artifacts=artifacts)
 
 
@@ -213,12 +221,18 @@ async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
         process.stdin.close()
 
 
-async def _tail(stream: asyncio.StreamReader | None) -> bytes:
+async def _tail(stream: asyncio.StreamReader | None, kept: bytearray) -> None:
     assert stream is not None
-    kept = b""
     while part := await stream.read(KEPT_BYTES):
-        kept = (kept + part)[-KEPT_BYTES:]
-    return kept
+        kept += part
+        del kept[:-KEPT_BYTES]
+
+
+async def _exit_of(process: asyncio.subprocess.Process) -> int:
+    """Its status, as soon as it has one: `Process.wait` waits for whoever else holds its output open, too."""
+    while process.returncode is None:  # noqa: ASYNC110 - nobody is told of it before all of its output is closed
+        await asyncio.sleep(LOOK_S)
+    return process.returncode
 
 
 def _end_program(pid: int, number: signal.Signals) -> None:
@@ -231,10 +245,8 @@ async def _reap(process: asyncio.subprocess.Process) -> None:
     if process.returncode is not None:
         return
     _end_program(process.pid, signal.SIGTERM)
-    try:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(TERM_S):
-            await process.wait()
-    except TimeoutError:
-        pass
+            await _exit_of(process)
     _end_program(process.pid, signal.SIGKILL)
-    await process.wait()
+    await _exit_of(process)

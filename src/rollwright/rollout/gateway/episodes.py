@@ -28,8 +28,9 @@ from rollwright.rendering import Renderer
 from rollwright.rollout.clock import Clock
 from rollwright.rollout.endings import LEAST_WAIT_S
 from rollwright.rollout.gateway.agents import Agent, AgentEnd
+from rollwright.rollout.gateway.reports import AgentFace
 from rollwright.rollout.gateway.server import Gateway
-from rollwright.rollout.gateway.session import AgentFace, Session
+from rollwright.rollout.gateway.session import Session
 from rollwright.rollout.spec import EpisodeSpec, Interruption
 from rollwright.rollout.stay import GRACE_S
 
@@ -37,6 +38,8 @@ __all__ = ["GatewayEpisodes"]
 
 LOOK_S = 0.25
 """Between two looks at an interruption and the clock while the agent is busy with itself."""
+HEARING_S = 0.5
+"""How long an agent has to hear of a failure of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +82,12 @@ class GatewayEpisodes:
             async with asyncio.TaskGroup() as group:
                 session.begin(group)
                 end = await self._live(session, face, group)
-                session.cancel_turns()
+                session.close()
         finally:
             await session.release()
-        session.keep(end.artifacts)
+        session.reports.keep(end.artifacts)
         if end.reward is not None:
-            session.report_outcome(end.reward, {}, is_over=True)
+            session.reports.outcome(end.reward, {}, is_over=True)
         blame = TerminalReason.INFRASTRUCTURE_FAILURE
         session.settle(end.failure, blame if self.blames == "infrastructure" else TerminalReason.ENVIRONMENT_FAILURE)
         return session.trajectory(face)
@@ -95,16 +98,24 @@ class GatewayEpisodes:
             running = group.create_task(
                 self.agent.run(address, session.spec.task, session), name=f"agent of {session.name}"
             )
-            ended = group.create_task(session.ended.wait(), name=f"end of {session.name}")
-            while not running.done() and not session.ended.is_set():
+            ended = group.create_task(session.ending.has_come.wait(), name=f"end of {session.name}")
+            while not running.done() and not session.ending.has_come.is_set():
                 wait_s = max(min(LOOK_S, session.time.remaining_s()), LEAST_WAIT_S)
                 await asyncio.wait({running, ended}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-                session.look()
+                session.ending.look()
             ended.cancel()
-            if not running.done() and session.reason is not None and session.reason.is_truncated:
-                await asyncio.wait({running}, timeout=max(0.0, min(self.grace_s, session.time.remaining_s())))
+            if not running.done():
+                await asyncio.wait({running}, timeout=self._patience_s(session))
             if running.done():
                 return running.result()
             running.cancel()
             await asyncio.wait({running})
             return AgentEnd()
+
+    def _patience_s(self, session: Session) -> float:
+        """How long an agent may go on behind the end of its episode."""
+        reason = session.ending.reason
+        if reason is None or reason in (TerminalReason.ABORTED, TerminalReason.SUPERSEDED):
+            return 0.0
+        own_s = self.grace_s if reason.is_truncated else HEARING_S
+        return max(0.0, min(own_s, session.time.remaining_s()))

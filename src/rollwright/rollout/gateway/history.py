@@ -48,6 +48,8 @@ class Taken:
     context: Context | None = None
     """As it stands behind the turn; None: a replayed turn that nothing was drawn behind yet."""
     prompts: "dict[Key, Prompt]" = field(default_factory=lambda: {})
+    heir: "Prompt | None" = None
+    """The one of them that goes on in the turn's own context."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -60,12 +62,11 @@ class Prompt:
     """Entries of the conversation that stood before."""
     token_ids: Ids
     """All that the engine sees."""
-    number: int
-    """Of the context that its segments are of, and the first turn drawn here."""
     heard_at: float
     results: tuple[Heard, ...]
     """Of tools, among what is said here, each with its row as id."""
-    spawned_by: str | None = None
+    number: int | None = None
+    """Of the context that its segments are of, and the first turn drawn here; None: none was yet."""
     context: Context | None = None
     """As it stands before a turn, once that is written."""
     turns: list[Taken] = field(default_factory=list[Taken])
@@ -99,28 +100,38 @@ class History:
         """All that was written."""
         return self._book.segments
 
-    def place(self, ask: Ask, now: float, spawned_by: str | None = None) -> Prompt:
+    def place(self, ask: Ask, now: float) -> Prompt:
         """Find, or render, the place of a request.
 
         Args:
             ask: the whole conversation, as APIs without a memory send it.
             now: in the clock's seconds.
-            spawned_by: row of the call for which a new context is opened.
 
         Raises:
             ApiError: 400 where the template or the tools cannot be rendered, or a tool's message answers no call.
         """
-        walk = _Walk(self, ask, now, spawned_by)
+        walk = _Walk(self, ask, now)
         try:
             return walk.prompt()
-        except (RenderingError, ValueError) as error:
+        except RenderingError as error:
             raise ApiError(400, f"The messages cannot be rendered for this model: {error}", param="messages") from error
 
     def number_for(self, prompt: Prompt) -> int:
         """The context of a turn that is to be drawn: the prompt's own for one, a new one for each other."""
+        number = self._number_of(prompt)
         if prompt.is_held:
             return self._book.number_context()
         prompt.is_held = True
+        return number
+
+    def _number_of(self, prompt: Prompt) -> int:
+        """The prompt's own context: that of the turn before it, or a new one."""
+        if prompt.number is None:
+            parent = prompt.parent
+            if parent is None or prompt.rewrites or parent.heir is not None:
+                prompt.number = self._book.number_context()
+            else:
+                parent.heir, prompt.number = prompt, parent.number
         return prompt.number
 
     def give_back(self, prompt: Prompt, number: int) -> None:
@@ -173,16 +184,16 @@ class History:
         """Write what a prompt says, and what stands before it, where that is not written yet."""
         if prompt.context is not None:
             return
-        parent, rendered = prompt.parent, prompt.rendered
+        parent, rendered, number = prompt.parent, prompt.rendered, self._number_of(prompt)
         before = None if parent is None else self._context_behind(parent, turn)
         if before is None or prompt.rewrites:
             conversation = rendered.conversation
-            context = Context(number=prompt.number, actor=ACTOR, policy=self._policy, conversation=conversation)
+            context = Context(number=number, actor=ACTOR, policy=self._policy, conversation=conversation)
             context.places.update({} if before is None else before.places)
         else:
-            context = before.copy(prompt.number)
+            context = before.copy(number)
         first = self._book.next_segment
-        self._book.write_said(context, rendered, turn, num_known=prompt.num_known, spawned_by=prompt.spawned_by)
+        self._book.write_said(context, rendered, turn, num_known=prompt.num_known)
         prompt.context = context
         for result in prompt.results:
             told_at = parent.told_at if parent is not None else prompt.heard_at
@@ -217,10 +228,8 @@ class History:
             rendered=rendered,
             num_known=0,
             token_ids=_tokens(rendered),
-            number=self._book.number_context(),
             heard_at=walk.now,
             results=(),
-            spawned_by=walk.spawned_by,
         )
         self.tools = walk.ask.tools if self.tools is None else self.tools
         return prompt
@@ -229,7 +238,6 @@ class History:
         """Render what is said behind a turn."""
         conversation = parent.prompt.rendered.conversation
         rendered = self._renderer.extend(conversation, parent.turn, [self._said(one, walk) for one in said])
-        is_first = rendered.rewrites is None and all(prompt.rewrites for prompt in parent.prompts.values())
         tokens = _tokens(rendered)
         if rendered.rewrites is None:
             tokens = ids(np.concatenate([parent.prompt.token_ids, parent.turn.token_ids, tokens]))
@@ -238,7 +246,6 @@ class History:
             rendered=rendered,
             num_known=len(conversation.entries) + 1,
             token_ids=tokens,
-            number=parent.number if is_first else self._book.number_context(),
             heard_at=walk.now,
             results=tuple(
                 replace(one, call_id=walk.rows[one.call_id])
@@ -280,18 +287,20 @@ class History:
             return Message(role=one.role, text=one.text)
         if not one.calls:
             return Message(role="assistant", text=one.text)
-        written = self._renderer.grammar.write([(call.tool, call.arguments) for call in one.calls])
+        try:
+            written = self._renderer.grammar.write([(call.tool, call.arguments) for call in one.calls])
+        except ValueError as error:
+            raise ApiError(400, f"The arguments of a call are no JSON: {error}", param="messages") from error
         return Message(role="assistant", text=one.text + written if one.text else written.lstrip("\n"))
 
 
 class _Walk:
     """The way of one request through the tree."""
 
-    def __init__(self, history: History, ask: Ask, now: float, spawned_by: str | None) -> None:
+    def __init__(self, history: History, ask: Ask, now: float) -> None:
         self._history = history
         self.ask = ask
         self.now = now
-        self.spawned_by = spawned_by
         self.rows: dict[str, str] = {}
         """Calls of known turns on the way, as the agent names them, to their rows."""
         self.names: dict[str, str] = {}
@@ -325,7 +334,7 @@ class _Walk:
             named = [call.call_id for call in told.calls]
             return next((t for t in here if [call.call_id for call in t.told.calls] == named), here[0])
         source = self._history.known(told)
-        if source is None or (self._behind is None and not self._said):
+        if source is None or not _is_same(source.told, told) or (self._behind is None and not self._said):
             return None
         return self._history.replay(self._place(), source)
 

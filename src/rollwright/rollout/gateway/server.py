@@ -32,8 +32,9 @@ from rollwright.rollout.gateway.dialect import Dialect
 from rollwright.rollout.gateway.errors import ApiError, ended
 from rollwright.rollout.gateway.fields import Fields, read_body
 from rollwright.rollout.gateway.messages import Messages
+from rollwright.rollout.gateway.reports import AgentFace
 from rollwright.rollout.gateway.responses import Responses
-from rollwright.rollout.gateway.session import AgentFace, Session
+from rollwright.rollout.gateway.session import Session
 from rollwright.rollout.gateway.streaming import EventStream, until_done
 
 __all__ = ["Address", "Gateway"]
@@ -41,6 +42,8 @@ __all__ = ["Address", "Gateway"]
 MOST_REMEMBERED = 4096
 """Episodes that have ended, whose late callers are told so."""
 MOST_BODY_BYTES = 16 << 20
+HEARD_OUT = 8
+"""How many times as much is read of a body that is refused, and thrown away."""
 LARGEST_REWARD = 1e12
 CLOSING_S = 2
 """How long connections may take to end when the server is closed."""
@@ -87,7 +90,7 @@ class Gateway:
         Args:
             renderer: of the policy's tokenizer.
             port: 0 takes a free one.
-            most_body_bytes: a larger body is refused unread.
+            most_body_bytes: a larger body is refused, and never held.
         """
         with socket.socket() as listening:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -113,7 +116,7 @@ class Gateway:
             yield Address(root=f"http://127.0.0.1:{self._port}/{session.name}", api_key=key)
         finally:
             del self._open[session.name]
-            self._ended[session.name] = (key, str(session.reason or "its agent has ended"))
+            self._ended[session.name] = (key, str(session.ending.reason or "its agent has ended"))
             while len(self._ended) > MOST_REMEMBERED:
                 self._ended.popitem(last=False)
 
@@ -123,7 +126,7 @@ class Gateway:
             try:
                 ask = dialect.read(await self._body(request), session.remembered)
             except ApiError as error:
-                session.note_refusal(error)
+                session.reports.refuse(error)
                 raise
             exchange = session.request(ask)
             if ask.is_streamed:
@@ -160,10 +163,10 @@ class Gateway:
         is_over = body.flag("is_over", default=True)
         body.refuse_rest()
         if response_id is None:
-            opened.session.report_outcome(reward, {**components, **({name: reward} if name else {})}, is_over=is_over)
+            opened.session.reports.outcome(reward, {**components, **({name: reward} if name else {})}, is_over=is_over)
         else:
             value = NamedValue(name=name or "reward", value=reward)
-            opened.session.report_turn(response_id, choice, value, opened.face)
+            opened.session.reward_turn(response_id, choice, value, opened.face)
         return JSONResponse({"object": "reward", "reward": reward})
 
     async def _end(self, request: Request) -> ASGIApp:
@@ -208,7 +211,7 @@ class Gateway:
                 opened = self._open.get(request.path_params["episode"])
                 if opened is not None:
                     cause = f"the gateway failed at a request: {describe(error)}"
-                    opened.session.end(TerminalReason.INFRASTRUCTURE_FAILURE, cause)
+                    opened.session.ending.come(TerminalReason.INFRASTRUCTURE_FAILURE, cause)
                 failure = ApiError(500, "The server had an error while processing your request.", code="server_error")
                 return JSONResponse(dialect.refuse(failure), status_code=500)
 
@@ -230,12 +233,16 @@ class Gateway:
         return opened
 
     async def _body(self, request: Request) -> Fields:
-        most = self._most_body_bytes
+        most, size = self._most_body_bytes, 0
         raw = bytearray()
         async for part in request.stream():
-            raw += part
-            if len(raw) > most:
-                raise ApiError(413, f"The body of your request is larger than {most} bytes.", code="request_too_large")
+            size += len(part)
+            if size <= most:
+                raw += part
+            elif size > most * HEARD_OUT:
+                break  # before that it is read on, so that the client comes to its answer
+        if size > most:
+            raise ApiError(413, f"The body of your request is larger than {most} bytes.", code="request_too_large")
         return read_body(bytes(raw))
 
 

@@ -17,7 +17,7 @@ from rollwright.record import ids, logprobs
 from rollwright.rendering import Renderer
 from rollwright.rollout.gateway.dialect import Dialect, Script, without_stop
 from rollwright.rollout.gateway.errors import ApiError
-from rollwright.rollout.gateway.session import Drawing, Exchange
+from rollwright.rollout.gateway.exchange import Drawing, Exchange
 from rollwright.rollout.gateway.telling import Delta
 
 __all__ = ["EventStream", "until_done"]
