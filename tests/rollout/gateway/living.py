@@ -4,8 +4,11 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
 
 from rollwright.engines import Reply, ScriptedEngine, replies_in_order
 from rollwright.record import Engine, Trajectory, context_segments
@@ -24,7 +27,17 @@ RESPONSE_TOOLS = [{"type": "function", **WEATHER}]
 MESSAGE_TOOLS = [{"name": "weather", "description": "The weather of a town.", "input_schema": WEATHER["parameters"]}]
 
 
-def letters(renderer, text, calls=()):
+def openai_client(base_url, api_key) -> Any:
+    """OpenAI's own client, which takes what tests write."""
+    return AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0)
+
+
+def anthropic_client(base_url, api_key) -> Any:
+    """Anthropic's own."""
+    return AsyncAnthropic(base_url=base_url, api_key=api_key, max_retries=0)
+
+
+def letters(renderer, text, calls=()) -> Any:
     """A turn letter by letter: ids that no tokenizer would give for the text, each with a logprob of its own."""
     token_ids = [int(renderer.encode_turn(letter)[0]) for letter in text]
     if calls:
@@ -40,17 +53,17 @@ def call_of(town):
     return ("weather", json.dumps({"town": town}))
 
 
-def scripted(replies, **more):
+def scripted(replies: Any, **more) -> ScriptedEngine:
     """An engine that gives replies in order, or by a function of the request."""
     return ScriptedEngine(replies if callable(replies) else replies_in_order(replies), **more)
 
 
-def live(renderer, agent, engine: Engine, *, limits=ROOM, **more) -> Trajectory:
+def live(renderer, agent, engine: Engine, *, limits=ROOM, **more) -> Any:
     """One episode of an agent: a function of (base_url, api_key, task), or an `Agent`."""
     return live_all(renderer, agent, engine, specs=[spec_of(limits)], **more)[0]
 
 
-def live_all(renderer, agent, engine: Engine, *, specs, interruption=None, **more) -> list[Trajectory]:
+def live_all(renderer, agent, engine: Engine, *, specs, interruption=None, **more) -> Any:
     """Several episodes at once, behind one server."""
 
     async def run() -> list[Trajectory]:

@@ -1,10 +1,9 @@
 """An agent of the OpenAI Agents SDK, unchanged but for its client."""
 
 import pytest
-from openai import AsyncOpenAI
 
 from rollwright.record import TerminalReason
-from tests.rollout.gateway.living import call_of, check, letters, live, scripted, turns_of
+from tests.rollout.gateway.living import call_of, check, letters, live, openai_client, scripted, turns_of
 
 agents = pytest.importorskip("agents", reason="openai-agents is not installed beside this project's pins")
 
@@ -27,7 +26,7 @@ def test_a_run_with_tools_keeps_every_token(renderer, api, is_streamed):
     engine = scripted(replies)
 
     async def agent(base_url, api_key, task):
-        async with AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0) as client:
+        async with openai_client(base_url, api_key) as client:
             kind = agents.OpenAIChatCompletionsModel if api == "chat" else agents.OpenAIResponsesModel
             guide = agents.Agent(
                 name="Guide", instructions="Be kind.", tools=[weather], model=kind("m", openai_client=client)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import httpx
 import pytest
@@ -11,7 +12,7 @@ from tests.rollout.gateway.living import letters, live, scripted
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Well?"}]}
 RESPONSE = {"model": "m", "input": "Well?"}
-MESSAGE = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Well?"}]}
+MESSAGE: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Well?"}]}
 PATHS = {"chat/completions": CHAT, "responses": RESPONSE, "messages": MESSAGE}
 DEEP = "[" * 100 + "]" * 100
 BROKEN_CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}}

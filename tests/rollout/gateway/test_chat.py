@@ -3,14 +3,20 @@
 import json
 
 import pytest
-from openai import AsyncOpenAI, OpenAI
+from openai import OpenAI
 
 from rollwright.record import TerminalReason
-from tests.rollout.gateway.living import CHAT_TOOLS, call_of, check, context_of, letters, live, scripted, turns_of
-
-
-def client_of(base_url, api_key):
-    return AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0)
+from tests.rollout.gateway.living import (
+    CHAT_TOOLS,
+    call_of,
+    check,
+    context_of,
+    letters,
+    live,
+    openai_client,
+    scripted,
+    turns_of,
+)
 
 
 def test_a_conversation_keeps_its_tokens_and_has_only_what_is_new_rendered(renderer):
@@ -19,7 +25,7 @@ def test_a_conversation_keeps_its_tokens_and_has_only_what_is_new_rendered(rende
     heard = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is it?"}]
             for follow_up in ("Sure?", None):
                 answer = await client.chat.completions.create(model="gpt-x", messages=messages, max_tokens=64)
@@ -47,7 +53,7 @@ def test_calls_are_told_with_ids_and_their_results_are_of_the_tool(renderer):
     finishes = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             messages = [{"role": "user", "content": "Rome and Oslo?"}]
             while True:
                 answer = await client.chat.completions.create(model="m", messages=messages, tools=CHAT_TOOLS)
@@ -102,7 +108,7 @@ def test_streamed_deltas_are_the_whole_answer(renderer, calls):
     seen = {}
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             seen["whole"] = await client.chat.completions.create(**given)
             stream = await client.chat.completions.create(**given, stream=True, stream_options={"include_usage": True})
             seen["chunks"] = [chunk async for chunk in stream]
@@ -129,7 +135,7 @@ def test_logprobs_are_those_of_the_trajectory(renderer):
     heard = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             heard.append(
                 await client.chat.completions.create(
                     model="m", messages=[{"role": "user", "content": "x"}], logprobs=True
@@ -150,7 +156,7 @@ def test_several_answers_are_branches_of_one_prompt_and_each_can_be_gone_on_with
     texts = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             messages = [{"role": "user", "content": "Three ideas?"}]
             if is_streamed:
                 told = ["", "", ""]
@@ -186,7 +192,7 @@ def test_a_stop_string_ends_the_text_and_not_the_tokens(renderer, is_streamed):
     told = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             messages = [{"role": "user", "content": "Count."}]
             given = {"model": "m", "messages": messages, "stop": ["END", "ENDE"]}
             if is_streamed:
@@ -212,7 +218,7 @@ def test_one_call_at_a_time_ends_the_turn_behind_the_first(renderer):
     engine = scripted([letters(renderer, "", [call_of("Rome")])])
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             await client.chat.completions.create(
                 model="m",
                 messages=[{"role": "user", "content": "x"}],
@@ -235,7 +241,7 @@ def test_a_call_that_cannot_be_read_is_told_as_text_and_has_a_row(renderer):
     told = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             messages = [{"role": "user", "content": "x"}]
             answer = (await client.chat.completions.create(model="m", messages=messages, tools=CHAT_TOOLS)).choices[0]
             told.append((answer.message.content, answer.message.tool_calls, answer.finish_reason))

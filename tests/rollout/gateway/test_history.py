@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openai import AsyncOpenAI
 
 from rollwright.record import TerminalReason, branches
 from tests.rendering.tokenizers_for_tests import qwen3_renderer
@@ -17,6 +16,7 @@ from tests.rollout.gateway.living import (
     context_of,
     letters,
     live,
+    openai_client,
     scripted,
     turns_of,
 )
@@ -36,7 +36,7 @@ def conversing(*conversations, tools=None):
     """An agent that sends these messages, one request after the other."""
 
     async def agent(base_url, api_key, task):
-        async with AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0) as client:
+        async with openai_client(base_url, api_key) as client:
             for messages in conversations:
                 more = {} if tools is None else {"tools": tools}
                 await client.chat.completions.create(model="m", messages=messages, **more)
@@ -67,7 +67,7 @@ def test_another_text_for_a_turn_is_the_agents_own_and_a_branch_behind_what_was_
     first = [SYSTEM, user("a")]
     second = [*first, said("One."), user("b")]
     edited = [*second, said("Two, and more."), user("c")]
-    done, engine = lived(renderer, ["One.", "Two.", "Three."], first, second, edited)
+    done, _ = lived(renderer, ["One.", "Two.", "Three."], first, second, edited)
     one, two, three = policy(done)
     # Behind the turn that is known, what the agent put in the next one's place is said to the policy, not by it.
     assert [s.context for s in (one, two, three)] == [0, 0, 1]
@@ -123,7 +123,7 @@ def test_the_same_request_again_is_another_draw_at_the_same_place(renderer):
 def test_each_of_two_answers_at_one_place_is_found_again_by_its_text(renderer):
     ask = [user("a")]
     done, _ = lived(renderer, ["One.", "Uno.", "More."], ask, ask, [*ask, said("Uno."), user("b")])
-    one, two, three = policy(done)
+    _, two, three = policy(done)
     path = [s.segment for s in done.segments if s.context == 1]
     assert three.context == two.context == 1 and two.segment in path
 
@@ -132,7 +132,7 @@ def test_other_tools_are_another_context_and_keep_the_tokens(renderer):
     engine = scripted([letters(renderer, text) for text in ("One.", "Two.")])
 
     async def agent(base_url, api_key, task):
-        async with AsyncOpenAI(base_url=base_url, api_key=api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             await client.chat.completions.create(model="m", messages=[user("a")], tools=CHAT_TOOLS)
             other = [{"type": "function", "function": {**WEATHER, "name": "climate"}}]
             messages = [user("a"), said("One."), user("b")]
@@ -149,7 +149,7 @@ def test_arguments_that_a_client_writes_again_are_the_same_call(renderer):
     engine = scripted([letters(renderer, "", [call_of("Rome")]), letters(renderer, "Fine.")])
 
     async def agent(base_url, api_key, task):
-        async with AsyncOpenAI(base_url=base_url, api_key=api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             messages = [user("a")]
             answer = await client.chat.completions.create(model="m", messages=messages, tools=CHAT_TOOLS)
             (call,) = answer.choices[0].message.tool_calls
@@ -186,7 +186,7 @@ def test_requests_at_once_are_branches_and_none_waits_for_another(renderer):
     )
 
     async def agent(base_url, api_key, task):
-        async with AsyncOpenAI(base_url=base_url, api_key=api_key) as client:
+        async with openai_client(base_url, api_key) as client:
 
             async def ask(messages):
                 return await client.chat.completions.create(model="m", messages=messages)
@@ -211,7 +211,7 @@ def test_a_result_for_a_call_that_nobody_made_is_refused(renderer):
     async def agent(base_url, api_key, task):
         from openai import BadRequestError
 
-        async with AsyncOpenAI(base_url=base_url, api_key=api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             messages = [user("a"), {"role": "tool", "tool_call_id": "nobody", "content": "sun"}]
             with pytest.raises(BadRequestError, match="must be a response to a preceding message"):
                 await client.chat.completions.create(model="m", messages=messages)

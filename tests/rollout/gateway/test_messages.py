@@ -1,15 +1,20 @@
 """Agents that speak Messages, by Anthropic's own client."""
 
 import pytest
-from anthropic import AsyncAnthropic
 
 from rollwright.record import TerminalReason
 from tests.rendering.tokenizers_for_tests import qwen3_renderer
-from tests.rollout.gateway.living import MESSAGE_TOOLS, call_of, check, letters, live, scripted, turns_of
-
-
-def client_of(base_url, api_key):
-    return AsyncAnthropic(base_url=base_url, api_key=api_key, max_retries=0)
+from tests.rollout.gateway.living import (
+    MESSAGE_TOOLS,
+    anthropic_client,
+    call_of,
+    check,
+    letters,
+    live,
+    openai_client,
+    scripted,
+    turns_of,
+)
 
 
 async def create(client, ways, **given):
@@ -25,7 +30,7 @@ async def create(client, ways, **given):
 
 async def work(client, ways, **more):
     """A loop with tools; the second result is an error."""
-    messages = [{"role": "user", "content": "Rome and Oslo?"}]
+    messages: list[object] = [{"role": "user", "content": "Rome and Oslo?"}]
     while True:
         given = {"model": "m", "max_tokens": 150, "system": "Be kind.", "messages": messages, "tools": MESSAGE_TOOLS}
         answer = await create(client, ways, **given, **more)
@@ -54,7 +59,7 @@ def test_calls_and_their_results_go_on_in_one_context(renderer, ways, base):
 
     async def agent(base_url, api_key, task):
         address = base_url if base == "the base of OpenAI" else base_url.removesuffix("/v1")
-        async with client_of(address, api_key) as client:
+        async with anthropic_client(address, api_key) as client:
             ends.append(await work(client, ways))
 
     done = live(renderer, agent, engine)
@@ -76,7 +81,7 @@ def test_thinking_is_shown_where_it_is_asked_for_and_its_tokens_stay_either_way(
     more = {} if thinking is None else {"thinking": thinking}
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with anthropic_client(base_url, api_key) as client:
             first = await create(
                 client,
                 ways,
@@ -111,7 +116,7 @@ def test_a_stop_sequence_is_named(renderer, ways):
     ends = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with anthropic_client(base_url, api_key) as client:
             messages = [{"role": "user", "content": "x"}]
             given = {"model": "m", "max_tokens": 64, "messages": messages, "stop_sequences": ["END"]}
             ends.append(await create(client, ways, **given))
@@ -126,7 +131,7 @@ def test_tokens_are_counted_and_nothing_is_drawn(renderer):
     counts = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with anthropic_client(base_url, api_key) as client:
             given = {"model": "m", "messages": [{"role": "user", "content": "How long?"}], "tools": MESSAGE_TOOLS}
             counts.append((await client.messages.count_tokens(**given)).input_tokens)
             assert not engine.requests
@@ -137,14 +142,12 @@ def test_tokens_are_counted_and_nothing_is_drawn(renderer):
 
 
 def test_all_three_apis_render_a_conversation_alike(renderer):
-    from openai import AsyncOpenAI
-
     from tests.rollout.gateway.living import CHAT_TOOLS, RESPONSE_TOOLS
 
     engine = scripted(lambda request: letters(renderer, "ok"))
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client, AsyncOpenAI(base_url=base_url, api_key=api_key) as other:
+        async with anthropic_client(base_url, api_key) as client, openai_client(base_url, api_key) as other:
             said = [{"role": "user", "content": "Well?"}]
             system = [{"role": "system", "content": "Be kind."}]
             await client.messages.create(model="m", max_tokens=9, system="Be kind.", messages=said, tools=MESSAGE_TOOLS)

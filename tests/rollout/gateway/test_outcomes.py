@@ -9,19 +9,19 @@ from pathlib import Path
 
 import httpx
 import pytest
-from openai import APIStatusError, AsyncOpenAI, BadRequestError
+from openai import APIStatusError, BadRequestError
 
 from rollwright.engines import Reply
 from rollwright.record import TerminalReason
 from rollwright.rollout import Interruption, Limits, submission_of
 from rollwright.rollout.gateway import ExternalAgent, ProgramAgent
-from tests.rollout.gateway.living import ROOM, letters, live, live_all, scripted, slots
+from tests.rollout.gateway.living import ROOM, letters, live, live_all, openai_client, scripted, slots
 
 MESSAGES = [{"role": "user", "content": "Well?"}]
 
 
 async def ask(base_url, api_key, messages=None, **more):
-    async with AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0) as client:
+    async with openai_client(base_url, api_key) as client:
         return await client.chat.completions.create(model="m", messages=messages or MESSAGES, **more)
 
 
@@ -96,10 +96,10 @@ def test_calls_behind_the_end_are_refused_and_change_nothing(renderer):
             for key in (kept["api_key"], "wrong"):
                 with pytest.raises(APIStatusError) as caught:
                     await ask(kept["base_url"], key)
-                late.append((caught.value.status_code, caught.value.body["code"]))
+                late.append((caught.value.status_code, caught.value.code))
             with pytest.raises(APIStatusError) as caught:
                 await ask(kept["base_url"].replace("t000007", "t000008"), kept["api_key"])
-            late.append((caught.value.status_code, caught.value.body["code"]))
+            late.append((caught.value.status_code, caught.value.code))
         return done, engine
 
     done, engine = asyncio.run(use())
@@ -157,7 +157,7 @@ def test_a_context_that_is_too_long_is_the_apis_400_and_an_agent_may_shorten_it(
         await ask(base_url, api_key)
         with pytest.raises(BadRequestError, match="maximum context length is 120 tokens") as caught:
             await ask(base_url, api_key, [{"role": "user", "content": "q z " * 100}])
-        codes.append(caught.value.body["code"])
+        codes.append(caught.value.code)
         await ask(base_url, api_key, [{"role": "user", "content": "short"}])
 
     engine = scripted(lambda request: letters(renderer, "ok"))
@@ -463,7 +463,7 @@ def test_sixty_four_episodes_at_once_keep_apart(renderer):
 
     async def agent(base_url, api_key, task):
         messages = list(MESSAGES)
-        async with AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0) as client:
+        async with openai_client(base_url, api_key) as client:
             for _ in range(3):
                 answer = await client.chat.completions.create(model="m", messages=messages)
                 messages += [answer.choices[0].message, *MESSAGES]
@@ -487,7 +487,7 @@ def test_requests_in_flight_hold_their_tokens_and_a_further_one_is_asked_to_wait
             await asyncio.sleep(0.2)
             with pytest.raises(APIStatusError) as caught:
                 await ask(base_url, api_key)
-            statuses.append((caught.value.status_code, caught.value.body["type"]))
+            statuses.append((caught.value.status_code, caught.value.type))
         await ask(base_url, api_key)
 
     engine = scripted([replace(letters(renderer, "1234"), delay_s=0.1), letters(renderer, "ok")])

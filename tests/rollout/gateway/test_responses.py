@@ -3,15 +3,19 @@
 import json
 
 import pytest
-from openai import AsyncOpenAI
 
 from rollwright.record import TerminalReason
 from tests.rendering.tokenizers_for_tests import qwen3_renderer
-from tests.rollout.gateway.living import RESPONSE_TOOLS, call_of, check, letters, live, scripted, turns_of
-
-
-def client_of(base_url, api_key):
-    return AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0)
+from tests.rollout.gateway.living import (
+    RESPONSE_TOOLS,
+    call_of,
+    check,
+    letters,
+    live,
+    openai_client,
+    scripted,
+    turns_of,
+)
 
 
 async def work(client, ways):
@@ -47,7 +51,7 @@ def test_calls_and_their_results_go_on_in_one_context(renderer, ways):
     ends = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             ends.append(await work(client, ways))
 
     done = live(renderer, agent, engine)
@@ -68,7 +72,7 @@ def test_reasoning_is_an_item_of_its_own(ways):
     ends = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             ends.append(await work(client, ways))
 
     done = live(renderer, agent, engine)
@@ -84,7 +88,7 @@ def test_an_answer_that_is_cut_is_incomplete(renderer):
     ends = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             ends.append(await client.responses.create(model="m", input="Tell.", max_output_tokens=4))
 
     done = live(renderer, agent, engine)
@@ -98,7 +102,7 @@ def test_logprobs_are_there_where_they_are_included(renderer):
     ends = []
 
     async def agent(base_url, api_key, task):
-        async with client_of(base_url, api_key) as client:
+        async with openai_client(base_url, api_key) as client:
             include = ["message.output_text.logprobs"]
             ends.append(await client.responses.create(model="m", input="x", include=include))
 

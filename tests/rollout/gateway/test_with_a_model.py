@@ -5,7 +5,6 @@ import asyncio
 import httpx
 import numpy as np
 import pytest
-from openai import AsyncOpenAI
 
 from rollwright.engines.embedded import EmbeddedSettings, open_engine
 from rollwright.record import ScoreRequest, TerminalReason, context_segments, ids
@@ -13,7 +12,7 @@ from rollwright.rendering import RenderingError
 from rollwright.rollout import SystemClock, submission_of
 from rollwright.rollout.gateway import FunctionAgent, Gateway, GatewayEpisodes
 from tests.engines.small import small_model
-from tests.rollout.gateway.living import CHAT_TOOLS, slots
+from tests.rollout.gateway.living import CHAT_TOOLS, openai_client, slots
 
 SETTINGS = EmbeddedSettings(num_slots=16, max_context_tokens=768)
 SYSTEM = {"role": "system", "content": "You are a careful assistant."}
@@ -45,7 +44,7 @@ async def compacting(base_url, api_key, task):
 async def streaming(base_url, api_key, task):
     """The first turns of the same, streamed."""
     messages = [SYSTEM, {"role": "user", "content": "What is 20 * 3?"}]
-    async with AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0) as client:
+    async with openai_client(base_url, api_key) as client:
         text, calls = "", False
         stream = await client.chat.completions.create(
             model="m", messages=messages, max_tokens=24, tools=CHAT_TOOLS, stream=True
