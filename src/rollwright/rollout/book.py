@@ -1,7 +1,7 @@
 """The segments of one episode as they come to be: contexts that only grow, and where everything said stands."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -41,6 +41,10 @@ class Context:
             self.parts = [ids(np.concatenate(self.parts))]
         return self.parts[0] if self.parts else ids([])
 
+    def copy(self, number: int) -> "Context":
+        """What stands here, to go on from: in this context by its own number, or in a branch by another one."""
+        return replace(self, number=number, places=dict(self.places), parts=list(self.parts))
+
 
 class Book:
     """Writes segments; numbers them and the contexts in the order of writing."""
@@ -61,9 +65,12 @@ class Book:
 
     def open_context(self, actor: str, policy: str, conversation: Conversation) -> Context:
         """A new, empty context with the next free number."""
-        context = Context(number=self._num_contexts, actor=actor, policy=policy, conversation=conversation)
+        return Context(number=self.number_context(), actor=actor, policy=policy, conversation=conversation)
+
+    def number_context(self) -> int:
+        """Take the next free number."""
         self._num_contexts += 1
-        return context
+        return self._num_contexts - 1
 
     def write_said(
         self,
@@ -148,6 +155,33 @@ class Book:
             self._add(context, segment)
             places.append(Place(segment.segment, start))
             start = end
+        context.places[len(context.conversation.entries)] = tuple(places)
+
+    def write_replayed(self, context: Context, turn: int, segments: Sequence[Segment]) -> None:
+        """Write the tokens of a turn that was taken elsewhere, as copies.
+
+        Args:
+            context: that grows.
+            turn: that is opened behind them.
+            segments: in which the turn was sampled.
+        """
+        places: list[Place] = []
+        start = 0
+        for source in segments:
+            segment = Segment(
+                segment=self.next_segment,
+                parent=context.last,
+                context=context.number,
+                start=context.length,
+                origin="replayed",
+                actor=context.actor,
+                turn=turn,
+                token_ids=source.token_ids,
+                copied_from=source.segment,
+            )
+            self._add(context, segment)
+            places.append(Place(source.segment, start))
+            start += source.num_tokens
         context.places[len(context.conversation.entries)] = tuple(places)
 
     def _add(self, context: Context, segment: Segment) -> None:

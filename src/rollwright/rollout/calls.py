@@ -16,7 +16,7 @@ from rollwright.rollout.borders import describe, is_cancelled, read_result
 from rollwright.rollout.clock import Clock
 from rollwright.rollout.spec import Limits
 
-__all__ = ["CallBook", "CallPlace", "cut_middle"]
+__all__ = ["CallBook", "CallPlace", "StoredResult", "cut_middle", "stored_result"]
 
 CallStatus = Literal["ok", "tool_error", "invalid_call", "timeout", "limit", "refused"]
 STATUSES = frozenset({"ok", "tool_error", "invalid_call", "timeout", "limit", "refused"})
@@ -124,7 +124,7 @@ class CallBook:
             latency_s=self._clock.monotonic() - started,
             started_at=started_at,
             cost=None if result is None else result.cost,
-            **self._stored(_text_of(site, result, broken)),
+            **stored_result(_text_of(site, result, broken), self._limits),
         )
         return _Answer(row=row, result=result, broken=broken)
 
@@ -165,16 +165,6 @@ class CallBook:
         schema = episode.tools.get(site.tool) if isinstance(site, ParsedCall) else None
         return "" if schema is None else digest([self._environment_revision, schema])[:16]
 
-    def _stored(self, text: str) -> "_Stored":
-        raw = text.encode("utf-8", errors="replace")
-        is_kept = len(raw) <= self._limits.stored_result_bytes
-        return {
-            "result": text if is_kept else None,
-            "result_sha256": hashlib.sha256(raw).hexdigest(),
-            "result_bytes": len(raw),
-            "retention": "inline" if is_kept else "dropped",
-        }
-
 
 def cut_middle(text: str, limits: Limits) -> str:
     """At most so many characters, head and tail, with a mark that says what was cut."""
@@ -186,11 +176,25 @@ def cut_middle(text: str, limits: Limits) -> str:
     return f"{text[:head]}[... {len(text) - limit} of {len(text)} characters cut ...]{tail}"
 
 
-class _Stored(TypedDict):
+class StoredResult(TypedDict):
+    """The columns of a call's result."""
+
     result: str | None
     result_sha256: str
     result_bytes: int
     retention: Literal["inline", "dropped"]
+
+
+def stored_result(text: str, limits: Limits) -> StoredResult:
+    """A result as its row keeps it: a longer one by its digest alone."""
+    raw = text.encode("utf-8", errors="replace")
+    is_kept = len(raw) <= limits.stored_result_bytes
+    return {
+        "result": text if is_kept else None,
+        "result_sha256": hashlib.sha256(raw).hexdigest(),
+        "result_bytes": len(raw),
+        "retention": "inline" if is_kept else "dropped",
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

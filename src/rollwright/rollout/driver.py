@@ -25,7 +25,6 @@ from rollwright.record import (
     Environment,
     EnvironmentBrokenError,
     Episode,
-    FailureClass,
     GenerationRequest,
     NamedValue,
     NotSnapshottableError,
@@ -51,7 +50,7 @@ from rollwright.rollout.borders import (
 )
 from rollwright.rollout.calls import CallBook, CallPlace
 from rollwright.rollout.clock import Clock
-from rollwright.rollout.endings import LEAST_WAIT_S, EpisodeEndedError, Timekeeper
+from rollwright.rollout.endings import LEAST_WAIT_S, EpisodeEndedError, Timekeeper, failure_class_of
 from rollwright.rollout.parking import PARKED_AT, History, Leg, Parked
 from rollwright.rollout.sampling import SampledTurn, joined_turns, sample_turn
 from rollwright.rollout.scene import Actor, Scene
@@ -373,11 +372,6 @@ class _Driver:
 
     def _trajectory(self, reason: TerminalReason, cause: str | None) -> Trajectory:
         spec = self._spec
-        failure: FailureClass | None = None
-        if reason is TerminalReason.INFRASTRUCTURE_FAILURE:
-            failure = "infrastructure"
-        elif not reason.is_trainable:
-            failure = "abandoned"
         costs = [row.cost for row in self._calls.rows if row.cost is not None]
         return Trajectory(
             trajectory_id=spec.trajectory_id,
@@ -396,7 +390,7 @@ class _Driver:
             lineage=spec.lineage,
             parent_trajectory_id=spec.parent_trajectory_id,
             terminal_reason=reason,
-            failure_class=failure,
+            failure_class=failure_class_of(reason),
             failure_cause=None if cause is None else storable(cause),
             segments=tuple(self._scene.segments),
             tool_calls=self._calls.rows,

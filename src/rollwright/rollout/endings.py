@@ -4,14 +4,21 @@ import asyncio
 from collections.abc import Awaitable
 from typing import NoReturn, TypeVar
 
-from rollwright.record import TerminalReason
+from rollwright.record import FailureClass, TerminalReason
 from rollwright.rollout.clock import Clock
 from rollwright.rollout.spec import Limits
 
-__all__ = ["LEAST_WAIT_S", "EpisodeEndedError", "Timekeeper"]
+__all__ = ["LEAST_WAIT_S", "EpisodeEndedError", "Timekeeper", "failure_class_of"]
 
 LEAST_WAIT_S = 0.001
 T = TypeVar("T")
+
+
+def failure_class_of(reason: TerminalReason) -> FailureClass | None:
+    """Whose doing it is that an episode cannot be trained; None where it can."""
+    if reason is TerminalReason.INFRASTRUCTURE_FAILURE:
+        return "infrastructure"
+    return None if reason.is_trainable else "abandoned"
 
 
 class EpisodeEndedError(Exception):

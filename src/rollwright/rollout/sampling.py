@@ -9,7 +9,7 @@ comes back. Whatever the engine raises ends this turn only.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -68,7 +68,11 @@ class SampledTurn:
 
 
 async def sample_turn(
-    engine: Engine, request: GenerationRequest, interruption: Interruption, deadline_s: float
+    engine: Engine,
+    request: GenerationRequest,
+    interruption: Interruption,
+    deadline_s: float,
+    drawn: Callable[[Chunk], None] | None = None,
 ) -> SampledTurn:
     """Draw a turn.
 
@@ -77,16 +81,23 @@ async def sample_turn(
         request: behind the whole context.
         interruption: knows the request while it is in flight, to cancel it.
         deadline_s: after which an engine that does not keep the request's own deadline is left.
+        drawn: hears of each chunk at once.
 
     Returns:
         The runs, and either how the turn finished or why it did not.
     """
     chunks: list[Chunk] = []
+
+    def take(chunk: Chunk) -> None:
+        chunks.append(chunk)
+        if drawn is not None:
+            drawn(chunk)
+
     finish: Finish | None = None
     failure: str | None = None
     try:
         async with asyncio.timeout(deadline_s):
-            finish = await _draw(engine, request, interruption, chunks)
+            finish = await _draw(engine, request, interruption, chunks, take)
     except TimeoutError:
         failure = f"the engine did not end a request within {deadline_s:g} s, past the deadline it was given"
     except EngineLostError as error:
@@ -121,15 +132,19 @@ def joined_turns(drawn: SampledTurn, rest: SampledTurn) -> SampledTurn:
 
 
 async def _draw(
-    engine: Engine, request: GenerationRequest, interruption: Interruption, chunks: list[Chunk]
+    engine: Engine,
+    request: GenerationRequest,
+    interruption: Interruption,
+    chunks: list[Chunk],
+    take: Callable[[Chunk], None],
 ) -> Finish | None:
-    """Collect chunks; where new weights ended the request, ask for the rest of the budget."""
+    """Have chunks taken; where new weights ended the request, ask for the rest of the budget."""
     wanted = request
     part = 0
     while True:
         interruption.requests[wanted.request_id] = engine
         try:
-            finish = await _collect(engine, wanted, chunks)
+            finish = await _collect(engine, wanted, take)
         finally:
             del interruption.requests[wanted.request_id]
         if finish != "swapped":
@@ -148,14 +163,14 @@ async def _draw(
         )
 
 
-async def _collect(engine: Engine, request: GenerationRequest, chunks: list[Chunk]) -> Finish | None:
+async def _collect(engine: Engine, request: GenerationRequest, take: Callable[[Chunk], None]) -> Finish | None:
     """One request's chunks; a request that is left before its end is cancelled."""
     stream = engine.generate(request)
     finish: Finish | None = None
     is_done = False
     try:
         async for chunk in stream:
-            chunks.append(chunk)
+            take(chunk)
             finish = chunk.finish if chunk.finish is not None else finish
         is_done = True
     finally:
