@@ -55,7 +55,8 @@ def call_of(town):
 
 def scripted(replies: Any, **more) -> ScriptedEngine:
     """An engine that gives replies in order, or by a function of the request."""
-    return ScriptedEngine(replies if callable(replies) else replies_in_order(replies), **more)
+    script: Any = replies if callable(replies) else replies_in_order(replies)
+    return ScriptedEngine(script, **more)
 
 
 def live(renderer, agent, engine: Engine, *, limits=ROOM, **more) -> Any:
