@@ -16,7 +16,7 @@ from rollwright.rollout import Limits, SystemClock
 from rollwright.rollout.gateway import FunctionAgent, Gateway, GatewayEpisodes
 from tests.rollout.fakes import spec_of
 
-ROOM = Limits(turns=64, turn_tokens=200, episode_tokens=8000, context_tokens=4000, wall_clock_s=30.0)
+ROOM = Limits(turns=64, turn_tokens=200, episode_tokens=8000, context_tokens=4000, wall_clock_s=600.0)
 WEATHER = {
     "name": "weather",
     "description": "The weather of a town.",
