@@ -16,7 +16,7 @@ from rollwright.rollout import Limits, SystemClock
 from rollwright.rollout.gateway import FunctionAgent, Gateway, GatewayEpisodes
 from tests.rollout.fakes import spec_of
 
-ROOM = Limits(turns=64, turn_tokens=200, episode_tokens=8000, context_tokens=4000, wall_clock_s=30.0)
+ROOM = Limits(turns=64, turn_tokens=200, episode_tokens=8000, context_tokens=4000, wall_clock_s=600.0)
 WEATHER = {
     "name": "weather",
     "description": "The weather of a town.",
@@ -55,7 +55,8 @@ def call_of(town):
 
 def scripted(replies: Any, **more) -> ScriptedEngine:
     """An engine that gives replies in order, or by a function of the request."""
-    return ScriptedEngine(replies if callable(replies) else replies_in_order(replies), **more)
+    script: Any = replies if callable(replies) else replies_in_order(replies)
+    return ScriptedEngine(script, **more)
 
 
 def live(renderer, agent, engine: Engine, *, limits=ROOM, **more) -> Any:

@@ -226,7 +226,7 @@ def test_a_result_for_a_call_that_nobody_made_is_refused(renderer):
 moves = st.lists(st.tuples(st.sampled_from(["on", "edit", "drop", "again"]), st.integers(0, 3)), max_size=6)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(moves)
 def test_whatever_an_agent_does_to_its_history_each_turn_is_sampled_once_behind_what_the_engine_saw(renderer, moves):
     conversations, messages, number = [], [SYSTEM, user("q0")], 0
