@@ -206,7 +206,7 @@ def test_an_agent_that_goes_on_too_long_is_ended_by_the_clock(renderer, clock, i
     replies = [letters(renderer, "ok"), slow(renderer, "0123456789")]
     engine = scripted(replies)
     began = time.monotonic()
-    done = live(renderer, agent, engine, limits=replace(ROOM, wall_clock_s=1.0, clock=clock))
+    done = live(renderer, agent, engine, limits=replace(ROOM, wall_clock_s=2.0, clock=clock))
     assert time.monotonic() - began < 20 and left == [True]
     due = TerminalReason.WALL_CLOCK_LIMIT if clock == "limit" else TerminalReason.INFRASTRUCTURE_FAILURE
     assert done.terminal_reason is due
@@ -253,7 +253,7 @@ def test_a_client_that_leaves_has_its_turn_cancelled_and_asks_again_in_its_place
         body = {"model": "m", "messages": MESSAGES, "stream": is_streamed}
         async with httpx.AsyncClient(headers=headers) as client:
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(1.3):
+                async with asyncio.timeout(2.5):
                     async with client.stream("POST", f"{base_url}/chat/completions", json=body) as response:
                         async for _ in response.aiter_bytes():
                             pass
@@ -377,7 +377,7 @@ def test_a_program_that_goes_on_too_long_is_ended_with_all_that_it_started(rende
         "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "time.sleep(60)"
     )
-    limits = replace(ROOM, wall_clock_s=4.0, clock="limit")
+    limits = replace(ROOM, wall_clock_s=10.0, clock="limit")
     done = live(renderer, program(source), scripted([letters(renderer, "Hello.")]), limits=limits)
     assert done.terminal_reason is TerminalReason.WALL_CLOCK_LIMIT
     assert state_of(int((tmp_path / "pid").read_text())) in ("gone", "Z")
@@ -484,13 +484,13 @@ def test_requests_in_flight_hold_their_tokens_and_a_further_one_is_asked_to_wait
     async def agent(base_url, api_key, task):
         async with asyncio.TaskGroup() as group:
             group.create_task(ask(base_url, api_key, max_tokens=20))
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.5)
             with pytest.raises(APIStatusError) as caught:
                 await ask(base_url, api_key)
             statuses.append((caught.value.status_code, caught.value.type))
         await ask(base_url, api_key)
 
-    engine = scripted([replace(letters(renderer, "1234"), delay_s=0.1), letters(renderer, "ok")])
+    engine = scripted([replace(letters(renderer, "1234"), delay_s=0.5), letters(renderer, "ok")])
     done = live(renderer, agent, engine, limits=Limits(turns=8, turn_tokens=20, episode_tokens=20, wall_clock_s=20))
     assert statuses == [(429, "rate_limit_error")]
     assert done.terminal_reason is TerminalReason.MODEL_END and done.num_turns == 2
