@@ -62,7 +62,7 @@ def files_in(folder: Path, spoil=lambda body: body):
     return file_of
 
 
-def opened(folder: Path, *, fault: str = "", spoil=lambda body: body, **settings) -> ServedEngine:
+def opened(folder: Path, *, fault: str = "", spoil=lambda body: body, **settings: Any) -> ServedEngine:
     model = folder / "model"
     model.mkdir(exist_ok=True)
     save_file(weights_of(0), model / "model.safetensors")
