@@ -69,7 +69,8 @@ def opened(folder: Path, *, fault: str = "", spoil=lambda body: body, **settings
     (model / "config.json").write_text(json.dumps({"vocab_size": VOCAB}))
     (model / "fault").write_text(fault)
     fields: dict[str, Any] = {"python": Path(sys.executable), "num_slots": 4, "max_context_tokens": MAX_CONTEXT}
-    chosen = VllmSettings(**{**fields, "start_s": 60.0, **settings})
+    fields |= {"start_s": 60.0, **settings}
+    chosen = VllmSettings(**fields)
     return open_vllm(model, chosen, script=FAKE, file_of=files_in(folder, spoil), decode_text=as_text)
 
 
