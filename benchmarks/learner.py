@@ -3,7 +3,7 @@
     python -m benchmarks.learner [--models tiny smollm2-135m] [--precisions fp32 bf16] [--threads 1] [--json FILE]
 
 A batch is groups of eight rows, 24 tokens of a prompt that the group shares and 64 tokens of a completion, all rows of
-one length, so that nobody pads: 16 groups for the tiny model, 2 for SmolLM2-135M. One repetition is the mean
+one length, so that nobody pads: 16 groups for the tiny model, 1 for SmolLM2-135M. One repetition is the mean
 log-probability of the completions and its gradient for every weight; no optimizer.
 
 - ours: the packed rows through the learner's own path, tokens scored by its chunked loss.

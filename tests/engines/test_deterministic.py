@@ -220,6 +220,39 @@ def test_the_probe_sees_a_few_tokens_that_are_multiplied_otherwise_alone():
     assert "behind a tool's answer" in found
 
 
+def test_the_probe_sees_a_product_of_many_rows_that_is_multiplied_otherwise():
+    class Leaky:
+        """A runner whose prefills of many tokens differ, in other rows than the first."""
+
+        def __init__(self):
+            settings = EmbeddedSettings(num_slots=8, max_context_tokens=400)
+            self._inner = opening.make_runner(MODEL, settings)
+
+        def __getattr__(self, name):
+            return getattr(self._inner, name)
+
+        def prefill(self, rows):
+            logits = self._inner.prefill(rows)
+            logits[1:] += np.float32(1e-5) * (len(rows) == 8)
+            return logits
+
+    found = probe(Leaky())  # pyright: ignore[reportArgumentType] - a stand-in
+    assert found is not None
+    assert "in a prefill of 8 than alone" in found
+
+
+def test_a_prompt_has_the_same_bits_beside_so_many_others_that_a_long_sum_is_cut_otherwise():
+    # A matrix of 1,024 inputs that lies turned had other bits with 192 rows than with fewer on some processors.
+    shape = {"hidden_size": 256, "intermediate_size": 1024, "num_attention_heads": 4, "num_key_value_heads": 2}
+    model = small_model("qwen2", num_hidden_layers=1, vocab_size=100, **shape)
+    runner = opening.make_runner(model, EmbeddedSettings(num_slots=8, max_context_tokens=200))
+    tokens = np.random.default_rng(0).integers(0, 100, 100).astype(np.int32)
+    alone = runner.prefill([PrefillRow(place=0, start=0, token_ids=tokens)])
+    for width in (2, 4, 8):
+        rows = [PrefillRow(place=place, start=0, token_ids=tokens) for place in range(width)]
+        assert np.array_equal(runner.prefill(rows), np.repeat(alone, width, axis=0))
+
+
 def test_an_answer_of_a_few_tokens_has_the_same_bits_alone_and_in_company():
     # Of these sizes some processors multiply up to 8 rows otherwise than more.
     model = small_model("qwen3", hidden_size=192, intermediate_size=512, num_attention_heads=4, num_key_value_heads=2)

@@ -41,12 +41,10 @@ def refuse_changed_defaults(run: Path, settings: Sequence[str] = ()) -> None:
     origins = {value.key: value.origin for value in folder.manifest.configuration}
     resolve_text(folder.recipe_toml, origin=f"run {run.name}", settings=settings)
     changed = changed_defaults(folder.recipe_toml, origins)
-    edited = {c.key: value for c in changed for value in _before_edit(c, folder)}
+    edited = _edited(folder) if changed else {}
     if edited:
         listed = "; ".join(
-            f"{c.key} was {_shown(edited[c.key])} and is {_shown(c.stored)} there now"
-            for c in changed
-            if c.key in edited
+            f"{key} was {_shown(was)} and is {_shown(now)} there now" for key, (was, now) in edited.items()
         )
         raise RecipeError(
             f"recipe.toml of {run} was changed since its manifest was written: {listed}. Put back what it was; or, to "
@@ -99,12 +97,11 @@ def changed_defaults(text: str, origins: Mapping[str, str]) -> tuple[ChangedDefa
     )
 
 
-def _before_edit(change: ChangedDefault, folder: RunFolder) -> tuple[Plain, ...]:
-    """What the manifest holds where the stored recipe says otherwise: somebody edited it; else nothing."""
-    held = {one.key: one.value for one in folder.manifest.configuration}.get(change.key)
-    if not held or json.loads(held) == change.stored:
-        return ()
-    return (json.loads(held),)
+def _edited(folder: RunFolder) -> dict[str, tuple[Plain, Plain]]:
+    """Keys of the stored recipe that say otherwise than the manifest: what it holds, and what stands there now."""
+    stored = dict(flatten(tomllib.loads(folder.recipe_toml)))
+    held = {one.key: json.loads(one.value) for one in folder.manifest.configuration if one.value}
+    return {key: (held[key], stored[key]) for key in sorted(held.keys() & stored.keys()) if held[key] != stored[key]}
 
 
 def _written(tree: Tree, prefix: str, origins: Mapping[str, str]) -> Tree:

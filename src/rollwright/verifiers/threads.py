@@ -8,17 +8,14 @@ verifier is no longer asked. A thread that has answered takes the next call, and
 import asyncio
 import queue
 import threading
-import weakref
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from rollwright.record import Submission, Verdict, Verifier
 from rollwright.verifiers.passing import PassingVerifier
 
 __all__ = ["ThreadedVerifier"]
-
-Made = TypeVar("Made")
 
 _MAX_LEFT_BEHIND = 8
 _IDLE_S: Final = 1.0
@@ -83,8 +80,6 @@ class _Worker:
         self._verifier = verifier
         self._idle = idle
         self._calls: queue.SimpleQueue[tuple[Sequence[Submission], Future[Sequence[Verdict]]]] = queue.SimpleQueue()
-        self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
-        """Of this thread's loop: `asyncio.all_tasks` goes through those of all loops, one by one."""
         threading.Thread(target=self._work, name=f"verify {verifier.name}", daemon=True).start()
 
     def ask(self, submissions: Sequence[Submission]) -> Future[Sequence[Verdict]]:
@@ -96,7 +91,6 @@ class _Worker:
 
     def _work(self) -> None:
         with asyncio.Runner() as runner:
-            runner.get_loop().set_task_factory(self._make_task)
             while True:
                 try:
                     submissions, answer = self._calls.get(timeout=_IDLE_S)
@@ -106,16 +100,6 @@ class _Worker:
                     continue
                 if not self._answer(runner, submissions, answer):
                     return
-
-    def _make_task(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        coroutine: Coroutine[Any, Any, Made] | Generator[Any, None, Made],
-        **given: Any,  # noqa: ANN401 - what this Python's loops hand on to a task
-    ) -> asyncio.Task[Made]:
-        task = asyncio.Task(coroutine, loop=loop, **given)
-        self._tasks.add(task)
-        return task
 
     def _answer(
         self, runner: asyncio.Runner, submissions: Sequence[Submission], answer: Future[Sequence[Verdict]]
@@ -128,7 +112,7 @@ class _Worker:
             found = error
         except BaseException as error:  # noqa: BLE001 - a verifier that asks for the end of the process fails
             found = RuntimeError(f"the verifier gave up: {type(error).__name__}: {error}")
-        is_clean = all(task.done() for task in self._tasks)
+        is_clean = not asyncio.all_tasks(runner.get_loop())
         if is_clean:
             self._idle.put(self)
         if isinstance(found, Exception):

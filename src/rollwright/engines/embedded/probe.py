@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rollwright.engines.embedded.dense import MAX_PRODUCT_ROWS
 from rollwright.engines.embedded.runner import Logits, PrefillRow, Runner
 
 __all__ = ["Crowd", "probe"]
@@ -20,6 +21,8 @@ _DELTA = 5
 _STEPS = 2
 _WIDTHS = 64
 """Wider steps are like that one: what differs are kernels for few rows."""
+_PROMPT_TOKENS = 100
+"""Of prompts that are written alone, by two, and as many as one product takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ def probe(runner: Runner) -> str | None:
                 if found is None and not np.array_equal(first, second):
                     found = f"a context of {prompt_tokens} tokens gives other bits {what} {crowd} than alone"
     if found is None:
-        found = _odd_width(runner)
+        found = _odd_number_of_rows(runner)
     for place in range(runner.num_places):
         runner.scrub(place)
     return found
@@ -101,17 +104,27 @@ def _run(runner: Runner, tokens: NDArray[np.int32], prompt_tokens: int, crowd: C
     return found
 
 
-def _odd_width(runner: Runner) -> str | None:
-    """Draw the same token in steps of every width: kernels are chosen by the number of rows."""
+def _odd_number_of_rows(runner: Runner) -> str | None:
+    """Steps of every width and prefills of few and of many rows, alike in all rows: kernels go by their number."""
+    token = runner.vocab // 2
 
     def drawn(width: int) -> Logits:
-        given, positions = np.zeros(width, dtype=np.int64), np.zeros(width, dtype=np.int64)
-        return runner.decode(np.arange(width), given, positions)[0]
+        given, positions = np.full(width, token, dtype=np.int64), np.zeros(width, dtype=np.int64)
+        return runner.decode(np.arange(width), given, positions)
+
+    def written(width: int) -> Logits:
+        return runner.prefill([PrefillRow(place=place, start=0, token_ids=prompt) for place in range(width)])
 
     alone = drawn(1)
     for width in range(2, min(runner.num_places, _WIDTHS) + 1):
-        if not np.array_equal(alone, drawn(width)):
+        if not (drawn(width) == alone).all():
             return f"a token gives other bits in a decode step of {width} rows than alone"
+    length = min(_PROMPT_TOKENS, runner.max_context_tokens)
+    prompt = np.random.default_rng(length).integers(0, runner.vocab, length).astype(np.int32)
+    alone = written(1)
+    for width in sorted({min(count, runner.num_places) for count in (2, MAX_PRODUCT_ROWS // length)}):
+        if not (written(width) == alone).all():
+            return f"a prompt of {length} tokens gives other bits in a prefill of {width} than alone"
     return None
 
 

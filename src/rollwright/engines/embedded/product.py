@@ -2,10 +2,11 @@
 
 On x86 a matrix of at least 2 MiB is packed for oneDNN when it is laid out: with the few rows of a decode step most of
 the time of a product is the reading of its matrix, and packed it is read once, in order. Below that size the call
-itself costs more than it saves: such a matrix lies turned, its outputs side by side, which with 16 to 64 rows took 0.6
-to 0.85 of the time, and asks for fewer rows at least where bits must not depend on their number. In bfloat16 every
-matrix is packed, since oneDNN would else do it at each call. The rule knows the size, the type and the machine alone,
-so weights published later are laid out as those that the engine was opened with were, and give the same bits.
+itself costs more than it saves: such a matrix of few inputs lies turned, its outputs side by side, which with 16 to 64
+rows took 0.6 to 0.85 of the time, and asks for fewer rows at least where bits must not depend on their number. In
+bfloat16 every matrix is packed, since oneDNN would else do it at each call. The rule knows the size, the type and the
+machine alone, so weights published later are laid out as those that the engine was opened with were, and give the same
+bits.
 """
 
 import platform
@@ -19,6 +20,8 @@ __all__ = ["PACKED_BYTES", "Product", "product_of"]
 
 PACKED_BYTES = 2 * 1024 * 1024
 """A float32 matrix of so many bytes is packed, and every matrix in bfloat16."""
+TURNED_INPUTS = 512
+"""Of a turned matrix at most: turned ones of 800 inputs and more had other bits with 192 rows than with fewer."""
 _X86 = frozenset({"x86_64", "amd64"})
 
 
@@ -63,7 +66,8 @@ def product_of(weight: Tensor, bias: Tensor | None) -> Product:
     if _gains_by_packing(weight):
         packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
         return Product(weight=packed, bias=bias, is_packed=True)
-    if weight.device.type == "cpu" and weight.nbytes < PACKED_BYTES and weight.is_contiguous():
+    is_small = weight.nbytes < PACKED_BYTES and weight.shape[1] <= TURNED_INPUTS
+    if weight.device.type == "cpu" and is_small and weight.is_contiguous():
         weight = weight.t().contiguous().t()
     return Product(weight=weight, bias=bias, is_packed=False)
 
