@@ -1,6 +1,7 @@
 """A server of OpenAI's completions around a table of bigrams, with orders to leave things out."""
 
 import json
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -82,6 +83,8 @@ def answerer(lacks: frozenset[str]):
                 for count, token in enumerate(drawn(body)):
                     if "staying power" in lacks and count == 3:
                         return
+                    if "speed" in lacks and count == 3:
+                        time.sleep(10)
                     self.wfile.write(
                         b"data: " + json.dumps({"choices": [self.choice([token], body)]}).encode() + b"\n\n"
                     )

@@ -81,5 +81,5 @@ def subject(folder: Path, **changes) -> Subject:
         prompts=varied_prompts(VOCAB, 16),
         publish=manifest,
         decode_text=as_text,
-        patience_s=20.0,
+        patience_s=60.0,
     )

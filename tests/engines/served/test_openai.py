@@ -27,7 +27,7 @@ def test_it_passes_every_item_but_those_on_new_weights():
             reference=reference,
             prompts=varied_prompts(VOCAB, 16),
             decode_text=as_text,
-            patience_s=20.0,
+            patience_s=60.0,
         )
         found = findings(subject)
     assert not failed(found)
@@ -73,6 +73,20 @@ def test_a_server_that_leaves_in_mid_turn_is_lost_to_the_turn():
             await draw(engine, request_of(1, max_tokens=20, stop_token_ids=frozenset()))
 
     with serving("staying power") as address:
+        asyncio.run(run(address))
+
+
+def test_a_caller_that_is_cancelled_in_mid_turn_leaves_no_request():
+    async def run(address):
+        engine = open_openai(settings_at(address))
+        turn = asyncio.create_task(draw(engine, request_of(1, max_tokens=20, stop_token_ids=frozenset())))
+        await asyncio.sleep(0.5)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        assert not engine._running
+
+    with serving("speed") as address:
         asyncio.run(run(address))
 
 

@@ -197,8 +197,8 @@ def test_an_agent_that_goes_on_too_long_is_ended_by_the_clock(renderer, clock, i
     left = []
 
     async def agent(base_url, api_key, task):
-        await ask(base_url, api_key)
         try:
+            await ask(base_url, api_key)
             await (ask(base_url, api_key) if is_asking else asyncio.sleep(60))
         finally:
             left.append(True)

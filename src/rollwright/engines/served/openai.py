@@ -214,12 +214,14 @@ class OpenAiEngine:
                 while not running.cancelled.is_set():
                     coming = asyncio.ensure_future(anext(events, None))
                     left = max(0.0, until - time.monotonic())
-                    done, _ = await asyncio.wait({coming, cancelled}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                    if coming not in done:
-                        coming.cancel()
-                        await asyncio.wait({coming})
-                        return
-                    event = coming.result()
+                    try:
+                        await asyncio.wait({coming, cancelled}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                    finally:  # Also where the caller is cancelled: a generator that still runs cannot be closed.
+                        is_here = coming.done()
+                        if not is_here:
+                            coming.cancel()
+                            await asyncio.wait({coming})
+                    event = coming.result() if is_here else None
                     if event is None:
                         return
                     yield event
